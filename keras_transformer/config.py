@@ -1,0 +1,410 @@
+"""Every choice of a run, in frozen dataclasses.
+
+The docstring under a field is its manual: ``--help`` prints it. A value that makes
+no sense is refused when the object is made, with the field, what was expected and
+what came.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from keras_transformer.errors import UserError
+
+Norm = Literal["post", "pre"]
+Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+Embeddings = Literal["tied", "decoder", "untied"]
+Algorithm = Literal["unigram", "bpe"]
+OnLong = Literal["cut", "refuse"]
+Precision = Literal["float32", "bfloat16"]
+
+
+class ConfigError(UserError):
+    """A configuration value that cannot be used; the message names the field."""
+
+
+def _require(condition: bool, name: str, expected: str, received: object) -> None:
+    if not condition:
+        raise ConfigError(f"{name}: expected {expected}, got {received!r}")
+
+
+def _require_positive(config: object, section: str, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(value > 0, f"{section}.{name}", "a number above 0", value)
+
+
+def _require_choice(config: object, section: str, name: str, choices: object) -> None:
+    value = getattr(config, name)
+    valid = choices.__args__  # type: ignore[attr-defined]
+    _require(value in valid, f"{section}.{name}", "one of " + ", ".join(valid), value)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network. The defaults are the paper's base model (Table 3, first row)."""
+
+    source_vocabulary: int = 0
+    """Size of the source vocabulary; 0 means that the tokenizer decides."""
+    target_vocabulary: int = 0
+    """Size of the target vocabulary; 0 means that the tokenizer decides."""
+    encoder_layers: int = 6
+    """N of the encoder (section 3.1)."""
+    decoder_layers: int = 6
+    """N of the decoder (section 3.1)."""
+    d_model: int = 512
+    """Width of every sub-layer output and embedding."""
+    heads: int = 8
+    """Parallel attention heads, h (section 3.2.2)."""
+    d_key: int = 0
+    """Width of a head's queries and keys, d_k; 0 means d_model / heads."""
+    d_value: int = 0
+    """Width of a head's values, d_v; 0 means d_model / heads."""
+    d_ff: int = 2048
+    """Inner width of the feed-forward layers (section 3.3)."""
+    dropout: float = 0.1
+    """Share dropped from sub-layer outputs and from embeddings (section 5.4)."""
+    attention_dropout: float = 0.1
+    """Share dropped from attention weights."""
+    feed_forward_dropout: float = 0.0
+    """Share dropped between the two dense layers of the feed-forward network."""
+    norm: Norm = "post"
+    """post: LayerNorm(x + Sublayer(x)), the paper; pre: x + Sublayer(LayerNorm(x))."""
+    positions: Positions = "sinusoidal"
+    """How the model knows order: sinusoidal (the paper), learned, rotary, alibi or none."""
+    max_positions: int = 1024
+    """Longest sequence that learned positions can hold; the others have no limit."""
+    embeddings: Embeddings = "tied"
+    """tied: source, target and projection share one matrix (section 3.4); decoder: target
+    and projection share; untied: three matrices."""
+
+    def __post_init__(self) -> None:
+        for name in ("encoder_layers", "decoder_layers", "d_model", "heads", "d_ff"):
+            _require_positive(self, "model", name)
+        _require_positive(self, "model", "max_positions")
+        for name in ("source_vocabulary", "target_vocabulary", "d_key", "d_value"):
+            value = getattr(self, name)
+            _require(value >= 0, f"model.{name}", "0 or more", value)
+        for name in ("dropout", "attention_dropout", "feed_forward_dropout"):
+            value = getattr(self, name)
+            _require(0.0 <= value < 1.0, f"model.{name}", "0 <= share < 1", value)
+        _require_choice(self, "model", "norm", Norm)
+        _require_choice(self, "model", "positions", Positions)
+        _require_choice(self, "model", "embeddings", Embeddings)
+        self._check_widths()
+
+    def _check_widths(self) -> None:
+        if not (self.d_key and self.d_value):
+            _require(
+                self.d_model % self.heads == 0,
+                "model.d_model",
+                f"a multiple of model.heads ({self.heads}), or model.d_key and model.d_value set",
+                self.d_model,
+            )
+        if self.positions == "rotary":
+            _require(
+                self.key_width % 2 == 0,
+                "model.d_key",
+                "an even width for rotary positions",
+                self.key_width,
+            )
+        if self.embeddings == "tied":
+            _require(
+                self.source_vocabulary == self.target_vocabulary,
+                "model.embeddings",
+                "decoder or untied where the vocabularies differ in size "
+                f"({self.source_vocabulary} and {self.target_vocabulary})",
+                self.embeddings,
+            )
+
+    @property
+    def key_width(self) -> int:
+        """d_k in use: ``d_key``, or ``d_model / heads`` where that is 0."""
+        return self.d_key or self.d_model // self.heads
+
+    @property
+    def value_width(self) -> int:
+        """d_v in use: ``d_value``, or ``d_model / heads`` where that is 0."""
+        return self.d_value or self.d_model // self.heads
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The parallel text and what becomes of it before it reaches the model."""
+
+    train: str = "builtin:phrasebook"
+    """Training pairs: a prefix (DIR/train stands for DIR/train.SOURCE and DIR/train.TARGET,
+    or both with .gz), a .tsv or .tsv.gz file, tfds:NAME/CONFIG[:SPLIT], builtin:phrasebook."""
+    dev: str = ""
+    """Held-out pairs for progress and for choosing the best weights; same forms. Empty: the
+    validation split of a builtin: or tfds: corpus; other corpora must name it."""
+    source: str = "en"
+    """Language that is read: the suffix of prefix files, and the code in TFDS sets."""
+    target: str = "zh"
+    """Language that is written; it also chooses the tokenizer of BLEU."""
+    algorithm: Algorithm = "unigram"
+    """SentencePiece algorithm."""
+    vocabulary: int = 10_000
+    """Pieces to learn; a corpus too small for it gets as many as it can give."""
+    joint: bool = True
+    """One vocabulary for both languages; tied embeddings need it."""
+    max_tokens: int = 256
+    """Longest training sentence in tokens, end included; longer pairs are left out and
+    counted in the report. Longer input at translation is treated as on_long says."""
+    on_long: OnLong = "cut"
+    """A longer sentence at translation: cut (with a warning naming the line) or refuse."""
+    max_ratio: float = 0.0
+    """Drop training pairs where one side has this many times the tokens of the other;
+    0 keeps all."""
+    drop_duplicates: bool = False
+    """Drop repeated training pairs."""
+    drop_identical: bool = False
+    """Drop training pairs whose two sides are the same text."""
+
+    def __post_init__(self) -> None:
+        for name in ("train", "source", "target"):
+            value = getattr(self, name)
+            _require(bool(value), f"data.{name}", "a non-empty text", value)
+        _require_choice(self, "data", "algorithm", Algorithm)
+        _require_choice(self, "data", "on_long", OnLong)
+        # 4 special pieces, 256 bytes, and room for at least some text.
+        _require(self.vocabulary >= 300, "data.vocabulary", "300 or more", self.vocabulary)
+        _require(self.max_tokens >= 2, "data.max_tokens", "2 or more", self.max_tokens)
+        _require(
+            self.max_ratio == 0.0 or self.max_ratio > 1.0,
+            "data.max_ratio",
+            "0 (keep all) or a number above 1",
+            self.max_ratio,
+        )
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The optimisation (section 5). The defaults are the paper's base model."""
+
+    max_steps: int = 100_000
+    """Optimizer steps in all."""
+    max_minutes: float = 0.0
+    """Stop after this long even if steps are left; 0 means no limit."""
+    batch_tokens: int = 25_000
+    """Target tokens in a batch, padding not counted; source tokens have the same limit."""
+    warmup_steps: int = 4_000
+    """Steps of rising learning rate (section 5.3)."""
+    learning_rate_factor: float = 1.0
+    """Multiplies the paper's schedule; the peak rate is factor / sqrt(d_model * warmup)."""
+    adam_beta_1: float = 0.9
+    """Adam's decay of the first moment."""
+    adam_beta_2: float = 0.98
+    """Adam's decay of the second moment."""
+    adam_epsilon: float = 1e-9
+    """Adam's epsilon."""
+    label_smoothing: float = 0.1
+    """Probability mass spread evenly over the vocabulary (section 5.4)."""
+    checkpoint_every: int = 1_000
+    """Steps between checkpoints, each with dev loss and dev BLEU."""
+    average: int = 5
+    """Last checkpoints averaged into the final weights (section 6.1)."""
+    dev_sentences: int = 1_000
+    """Sentences of the dev set, the first ones, translated greedily at each checkpoint;
+    0 leaves BLEU out."""
+    log_every: int = 50
+    """Steps between two lines of progress."""
+    seed: int = 1
+    """Seed of weights, dropout and data order."""
+    precision: Precision = "float32"
+    """Arithmetic of the layers; weights, loss and softmax stay in float32."""
+    jit: bool = False
+    """Compile the step with XLA. Batches then come in a few fixed shapes."""
+
+    def __post_init__(self) -> None:
+        _require_positive(
+            self,
+            "train",
+            "max_steps",
+            "batch_tokens",
+            "warmup_steps",
+            "learning_rate_factor",
+            "adam_epsilon",
+            "checkpoint_every",
+            "average",
+            "log_every",
+        )
+        for name in ("max_minutes", "dev_sentences", "seed"):
+            value = getattr(self, name)
+            _require(value >= 0, f"train.{name}", "0 or more", value)
+        for name in ("adam_beta_1", "adam_beta_2", "label_smoothing"):
+            value = getattr(self, name)
+            _require(0.0 <= value < 1.0, f"train.{name}", "0 <= value < 1", value)
+        _require_choice(self, "train", "precision", Precision)
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a translation is chosen (section 6.1)."""
+
+    beam: int = 4
+    """Hypotheses kept for each sentence; 1 is greedy search."""
+    alpha: float = 0.6
+    """Length penalty of Wu et al. (2016): score = log P / ((5 + length) / 6)^alpha."""
+    max_extra: int = 50
+    """Longest output: source length plus this many tokens."""
+    n_best: int = 1
+    """Hypotheses returned for each sentence, best first."""
+    batch_tokens: int = 4_096
+    """Source tokens, padding counted, translated at once."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "search", "beam", "max_extra", "n_best", "batch_tokens")
+        _require(self.alpha >= 0.0, "search.alpha", "0 or more", self.alpha)
+        _require(
+            self.n_best <= self.beam,
+            "search.n_best",
+            f"at most search.beam ({self.beam})",
+            self.n_best,
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run: what is read, what is built, how it is trained, how it is searched."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The network."""
+    data: DataConfig = field(default_factory=DataConfig)
+    """The parallel text."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """The optimisation."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """The search."""
+
+    def __post_init__(self) -> None:
+        if self.model.embeddings == "tied":
+            _require(
+                self.data.joint,
+                "data.joint",
+                "true for model.embeddings tied (decoder and untied work without)",
+                self.data.joint,
+            )
+
+
+_TINY: dict[str, Any] = {
+    "model": {
+        "encoder_layers": 4,
+        "decoder_layers": 4,
+        "d_model": 128,
+        "heads": 4,
+        "d_ff": 256,
+        "dropout": 0.3,
+        "attention_dropout": 0.1,
+    },
+    "data": {"vocabulary": 10_000},
+    "train": {
+        "max_steps": 8_000,
+        "batch_tokens": 4_350,  # at most; about 4,096 real tokens on average
+        "warmup_steps": 2_000,
+        "learning_rate_factor": 2.53,  # peak rate 0.005
+        "checkpoint_every": 250,
+        "average": 10,
+    },
+}
+
+# What each preset changes from the defaults above.
+PRESETS: dict[str, dict[str, Any]] = {
+    # Minutes on two cores, for the built-in corpus.
+    "demo": {
+        "model": {
+            "encoder_layers": 3,
+            "decoder_layers": 3,
+            "d_model": 128,
+            "heads": 4,
+            "d_ff": 512,
+            "dropout": 0.1,
+        },
+        "data": {"vocabulary": 4_000},
+        "train": {
+            "max_steps": 1_500,
+            "batch_tokens": 2_048,
+            "warmup_steps": 400,
+            "learning_rate_factor": 1.0,
+            "checkpoint_every": 250,
+            "average": 3,
+            "dev_sentences": 200,
+        },
+    },
+    # Tens of thousands of pairs: the size published for Multi30k.
+    "tiny": _TINY,
+    # Hundreds of thousands of pairs.
+    "small": {
+        "model": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 4}
+        | {"d_ff": 1024, "dropout": 0.3},
+        "data": {"vocabulary": 10_000},
+        "train": {
+            "max_steps": 20_000,
+            "batch_tokens": 4_096,
+            "learning_rate_factor": 2.0,
+            "checkpoint_every": 500,
+            "average": 10,
+        },
+    },
+    # The paper's two models (Table 3).
+    "base": {"data": {"vocabulary": 37_000}},
+    "big": {
+        "model": {"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3},
+        "data": {"vocabulary": 37_000},
+        "train": {"max_steps": 300_000, "average": 20},
+    },
+}
+
+
+def preset(name: str) -> Config:
+    """The configuration of a preset.
+
+    Args:
+        name: One of ``PRESETS``.
+
+    Raises:
+        ConfigError: No preset has that name.
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {name!r}")
+    return from_dict(PRESETS[name])
+
+
+_SECTIONS = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "search": SearchConfig,
+}
+
+
+def from_dict(values: dict[str, Any], base: Config | None = None) -> Config:
+    """Build a configuration from nested dictionaries.
+
+    Args:
+        values: ``{"model": {...}, "train": {...}}``; what is left out comes from ``base``.
+        base: The configuration to start from; the defaults where None.
+
+    Raises:
+        ConfigError: An unknown section or field, with the valid ones, or a bad value.
+    """
+    base = base or Config()
+    sections: dict[str, Any] = {}
+    for section, fields in values.items():
+        if section not in _SECTIONS:
+            raise ConfigError(f"{section}: expected one of {', '.join(_SECTIONS)}")
+        if not isinstance(fields, dict):
+            raise ConfigError(f"{section}: expected fields and values, got {fields!r}")
+        valid = [item.name for item in dataclasses.fields(_SECTIONS[section])]
+        for name in fields:
+            if name not in valid:
+                raise ConfigError(f"{section}.{name}: expected one of {', '.join(valid)}")
+        sections[section] = dataclasses.replace(getattr(base, section), **fields)
+    return dataclasses.replace(base, **sections)
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """The configuration as nested dictionaries of plain values, ready for YAML or JSON."""
+    return dataclasses.asdict(config)

@@ -1,0 +1,118 @@
+"""The configuration: presets, dictionaries, and every value that is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from keras_transformer import config
+from keras_transformer.config import Config, ConfigError, ModelConfig
+from keras_transformer.errors import UserError
+
+
+def test_defaults_are_the_base_model_of_the_paper() -> None:
+    """Table 3, first row, and sections 5.3 and 5.4."""
+    model, train = Config().model, Config().train
+
+    assert (model.encoder_layers, model.decoder_layers) == (6, 6)
+    assert (model.d_model, model.d_ff, model.heads) == (512, 2048, 8)
+    assert (model.key_width, model.value_width) == (64, 64)
+    assert (model.dropout, train.label_smoothing, train.warmup_steps) == (0.1, 0.1, 4000)
+    assert (train.adam_beta_1, train.adam_beta_2, train.adam_epsilon) == (0.9, 0.98, 1e-9)
+    assert (model.norm, model.positions, model.embeddings) == ("post", "sinusoidal", "tied")
+    assert (Config().search.beam, Config().search.alpha, Config().search.max_extra) == (4, 0.6, 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "d_model", "heads", "d_ff"),
+    [
+        ("tiny", 4, 128, 4, 256),
+        ("small", 3, 256, 4, 1024),
+        ("base", 6, 512, 8, 2048),
+        ("big", 6, 1024, 16, 4096),
+    ],
+)
+def test_presets_have_their_sizes(
+    name: str, layers: int, d_model: int, heads: int, d_ff: int
+) -> None:
+    model = config.preset(name).model
+
+    assert (model.encoder_layers, model.decoder_layers) == (layers, layers)
+    assert (model.d_model, model.heads, model.d_ff) == (d_model, heads, d_ff)
+
+
+def test_unknown_preset_is_refused_with_the_valid_ones() -> None:
+    with pytest.raises(ConfigError, match="preset: expected one of demo, tiny.*got 'huge'"):
+        config.preset("huge")
+
+
+@pytest.mark.parametrize("name", config.PRESETS)
+def test_dictionary_and_back_is_the_same(name: str) -> None:
+    chosen = config.preset(name)
+
+    assert config.from_dict(config.to_dict(chosen)) == chosen
+
+
+def test_left_out_fields_come_from_the_base() -> None:
+    base = config.preset("tiny")
+
+    changed = config.from_dict({"model": {"d_ff": 512}}, base)
+
+    assert changed.model == dataclasses.replace(base.model, d_ff=512)
+    assert (changed.data, changed.train, changed.search) == (base.data, base.train, base.search)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"modle": {}}, "modle: expected one of model, data, train, search"),
+        ({"model": {"width": 3}}, r"model\.width: expected one of .*d_model"),
+        ({"model": 3}, "model: expected fields and values, got 3"),
+        ({"model": {"d_model": 0}}, r"model\.d_model: expected a number above 0, got 0"),
+        ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 <= share < 1, got 1\.0"),
+        ({"model": {"dropout": -0.1}}, r"model\.dropout: "),
+        ({"model": {"norm": "both"}}, r"model\.norm: expected one of post, pre, got 'both'"),
+        ({"model": {"positions": "x"}}, r"model\.positions: expected one of sinusoidal, learned"),
+        ({"model": {"heads": 7}}, r"model\.d_model: expected a multiple of model\.heads \(7\)"),
+        (
+            {"model": {"d_model": 12, "heads": 4, "positions": "rotary"}},
+            r"model\.d_key: expected an even width for rotary positions, got 3",
+        ),
+        ({"model": {"source_vocabulary": 5}}, r"model\.embeddings: .*\(5 and 0\), got 'tied'"),
+        ({"data": {"joint": False}}, r"data\.joint: expected true for model\.embeddings tied"),
+        ({"data": {"vocabulary": 299}}, r"data\.vocabulary: expected 300 or more, got 299"),
+        ({"data": {"train": ""}}, r"data\.train: expected a non-empty text, got ''"),
+        ({"data": {"max_ratio": 1.0}}, r"data\.max_ratio: expected 0 \(keep all\) or a number"),
+        ({"data": {"on_long": "drop"}}, r"data\.on_long: expected one of cut, refuse"),
+        ({"train": {"max_steps": 0}}, r"train\.max_steps: expected a number above 0, got 0"),
+        ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 <= value < 1"),
+        ({"train": {"precision": "float16"}}, r"train\.precision: expected one of float32"),
+        ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 or more, got -1\.0"),
+        ({"search": {"n_best": 5}}, r"search\.n_best: expected at most search\.beam \(4\), got 5"),
+    ],
+)
+def test_a_bad_value_names_field_expected_and_received(
+    values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config.from_dict(values)
+
+
+def test_widths_of_heads_can_be_set_apart_from_the_model() -> None:
+    """Table 3, rows B: d_k 16 or 32 with 8 heads of a model 512 wide."""
+    model = ModelConfig(d_key=16)
+
+    assert (model.key_width, model.value_width) == (16, 64)
+    assert ModelConfig(d_model=100, heads=8, d_key=16, d_value=16).key_width == 16
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().model.heads = 3  # type: ignore[misc]
+
+
+def test_errors_are_for_users() -> None:
+    assert issubclass(ConfigError, UserError)
+    assert issubclass(UserError, ValueError)
