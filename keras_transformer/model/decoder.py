@@ -1,0 +1,233 @@
+"""The decoder: N layers of masked self-attention, attention to the encoder, and
+feed-forward (section 3.1, right of figure 1), as a whole and step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.config import ModelConfig
+from keras_transformer.model.attention import KeysValues
+from keras_transformer.model.configured import ConfiguredLayer
+from keras_transformer.model.encoder import attention_from
+from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.sublayer import SublayerConnection, layer_normalization
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class DecoderLayer(ConfiguredLayer):
+    """Masked self-attention, attention to the encoder, feed-forward.
+
+    Args:
+        config: The model's configuration.
+    """
+
+    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(config, **kwargs)
+        config, dtype = self.config, self.dtype_policy
+        self.self_attention = attention_from(config, "self_attention", dtype, causal=True)
+        self.cross_attention = attention_from(config, "cross_attention", dtype, cross=True)
+        self.feed_forward = FeedForward(
+            config.d_model, config.d_ff, config.feed_forward_dropout, dtype=dtype
+        )
+        self.around_self = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+        self.around_cross = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+        self.around_feed_forward = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+
+    def build(self, shape: Any, *_: Any) -> None:
+        """Build the parts for inputs (B, T, D)."""
+        for part in (
+            self.self_attention,
+            self.cross_attention,
+            self.feed_forward,
+            self.around_self,
+            self.around_cross,
+            self.around_feed_forward,
+        ):
+            part.build(shape)
+        self.built = True
+
+    def call(
+        self,
+        x: tf.Tensor,
+        memory: tf.Tensor,
+        target_mask: tf.Tensor,
+        source_mask: tf.Tensor,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Decode all target positions at once.
+
+        Args:
+            x: (B, T, D).
+            memory: (B, S, D) from the encoder.
+            target_mask: Boolean (B, 1, T, T), look-ahead and padding.
+            source_mask: Boolean (B, 1, 1, S), True at real source tokens.
+            training: Whether dropout is on.
+
+        Returns:
+            (B, T, D) and the weights of the attention to the encoder (B, H, T, S).
+        """
+        weights: list[tf.Tensor] = []
+
+        def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
+            output, cross = self.cross_attention(
+                y, memory, source_mask, training=training, return_weights=True
+            )
+            weights.append(cross)
+            return output
+
+        x = self.around_self(
+            x,
+            sublayer=lambda y: self.self_attention(y, y, target_mask, training=training),
+            training=training,
+        )
+        x = self.around_cross(x, sublayer=attend_to_memory, training=training)
+        x = self.around_feed_forward(
+            x, sublayer=lambda y: self.feed_forward(y, training=training), training=training
+        )
+        return x, weights[0]
+
+    def step(
+        self,
+        x: tf.Tensor,
+        past: KeysValues,
+        memory: KeysValues,
+        source_mask: tf.Tensor,
+        position: tf.Tensor,
+    ) -> tuple[tf.Tensor, KeysValues, tf.Tensor]:
+        """Decode one position of every row, given keys and values of those before it.
+
+        Args:
+            x: (R, 1, D), rows of one sentence next to each other.
+            past: Self-attention keys and values so far, (R, H, t, K).
+            memory: Keys and values of the source, (B, H, S, K), once for each sentence.
+            source_mask: Boolean (B, 1, 1, S).
+            position: t, the index of this position.
+
+        Returns:
+            (R, 1, D), keys and values (R, H, t + 1, K), and the weights of the attention
+            to the encoder (R, H, 1, S).
+        """
+        kept: list[Any] = []
+
+        def attend_to_past(y: tf.Tensor) -> tf.Tensor:
+            attention = self.self_attention
+            new = attention.keys_values(y, position)
+            keys_values = KeysValues(
+                tf.concat([past.keys, new.keys], axis=2),
+                tf.concat([past.values, new.values], axis=2),
+            )
+            kept.append(keys_values)
+            return attention.attend(attention.queries(y, position), keys_values, None, position)[0]
+
+        def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
+            attention = self.cross_attention
+            sentences, rows = tf.shape(memory.keys)[0], tf.shape(y)[0]
+            # The W rows of a sentence attend to the same keys, as W positions of it would.
+            width = rows // tf.maximum(sentences, 1)  # no -1: a batch may hold no sentence
+            beams = tf.reshape(y, [sentences, width, self.config.d_model])  # (B, W, D)
+            output, weights = attention.attend(attention.queries(beams), memory, source_mask)
+            weights = tf.transpose(weights, [0, 2, 1, 3])  # (B, W, H, S)
+            kept.append(tf.reshape(weights, [rows, self.config.heads, 1, tf.shape(weights)[3]]))
+            return tf.reshape(output, [rows, 1, self.config.d_model])  # (R, 1, D)
+
+        x = self.around_self(x, sublayer=attend_to_past)
+        x = self.around_cross(x, sublayer=attend_to_memory)
+        x = self.around_feed_forward(x, sublayer=self.feed_forward)
+        keys_values, weights = kept
+        return x, keys_values, weights
+
+    def compute_output_spec(self, x: Any, memory: Any, *_: Any, **__: Any) -> Any:
+        """(B, T, D) and (B, H, T, S)."""
+        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
+        output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+        return output, keras.KerasTensor(shape, dtype="float32")
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Decoder(ConfiguredLayer):
+    """The stack of decoder layers, and for Pre-LN a last normalisation.
+
+    Args:
+        config: The model's configuration.
+    """
+
+    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(config, **kwargs)
+        self.layers = [
+            DecoderLayer(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(self.config.decoder_layers)
+        ]
+        self.final_norm = (
+            layer_normalization(self.dtype_policy) if self.config.norm == "pre" else None
+        )
+
+    def build(self, shape: Any, *_: Any) -> None:
+        """Build the layers for inputs (B, T, D)."""
+        for layer in self.layers:
+            layer.build(shape)
+        if self.final_norm is not None:
+            self.final_norm.build(shape)
+        self.built = True
+
+    def call(
+        self,
+        x: tf.Tensor,
+        memory: tf.Tensor,
+        target_mask: tf.Tensor,
+        source_mask: tf.Tensor,
+        training: bool = False,
+        return_weights: bool = False,
+    ) -> tf.Tensor | tuple[tf.Tensor, list[tf.Tensor]]:
+        """Decode all target positions at once.
+
+        Args:
+            x: (B, T, D) embeddings with positions.
+            memory: (B, S, D) from the encoder.
+            target_mask: Boolean (B, 1, T, T), look-ahead and padding.
+            source_mask: Boolean (B, 1, 1, S), True at real source tokens.
+            training: Whether dropout is on.
+            return_weights: Whether to return attention to the encoder too.
+
+        Returns:
+            (B, T, D), and with ``return_weights`` one (B, H, T, S) for each layer.
+        """
+        weights = []
+        for layer in self.layers:
+            x, cross = layer(x, memory, target_mask, source_mask, training=training)
+            weights.append(cross)
+        x = self._finish(x)
+        return (x, weights) if return_weights else x
+
+    def memory_keys_values(self, memory: tf.Tensor) -> list[KeysValues]:
+        """Project the encoder's output (B, S, D) once for all steps, for each layer."""
+        return [layer.cross_attention.keys_values(memory) for layer in self.layers]
+
+    def step(
+        self,
+        x: tf.Tensor,
+        past: list[KeysValues],
+        memory: list[KeysValues],
+        source_mask: tf.Tensor,
+        position: tf.Tensor,
+    ) -> tuple[tf.Tensor, list[KeysValues], list[tf.Tensor]]:
+        """Decode one position of every row; see `DecoderLayer.step`, which it stacks."""
+        kept, weights = [], []
+        for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
+            x, keys_values, cross = layer.step(x, layer_past, layer_memory, source_mask, position)
+            kept.append(keys_values)
+            weights.append(cross)
+        return self._finish(x), kept, weights
+
+    def _finish(self, x: tf.Tensor) -> tf.Tensor:
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
+        """(B, T, D), and (B, H, T, S) for each layer where asked for."""
+        output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+        if not options.get("return_weights"):
+            return output
+        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
+        return output, [keras.KerasTensor(shape, dtype="float32") for _ in self.layers]

@@ -1,0 +1,57 @@
+"""Dropout that spends little on random numbers (section 5.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+_LEVELS = 1 << 16  # values of the 16 random bits that decide over one element
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Dropout(keras.layers.Layer):
+    """Sets a share of its input to zero in training and scales up the rest.
+
+    Keras' layer draws a random float for each element, which takes as long on a CPU as the
+    rest of a small layer. Here one random word decides over two elements, so that the share
+    is exact to 1/65536.
+
+    Args:
+        rate: Share to drop, 0 <= rate < 1.
+        seed: Seed of the random numbers; None takes one from Keras' global seed.
+
+    Raises:
+        ValueError: A rate outside of [0, 1).
+    """
+
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 0.0 <= rate < 1.0:
+            raise ValueError(f"rate: expected 0 <= rate < 1, got {rate!r}")
+        self.rate = rate
+        self.seed = seed
+        if rate:
+            self.seed_generator = keras.random.SeedGenerator(seed)
+        self.built = True
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Drop in training, return ``x`` as it is otherwise; any shape."""
+        if not training or not self.rate:
+            return x
+        dropped = round(self.rate * _LEVELS)
+        size = tf.size(x)
+        seed = tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)
+        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
+        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
+        kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), tf.shape(x))
+        return x * (tf.cast(kept, x.dtype) * (_LEVELS / (_LEVELS - dropped)))
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        """The input's shape."""
+        return shape
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {"rate": self.rate, "seed": self.seed}

@@ -1,0 +1,66 @@
+"""Token embeddings, and the output projection that shares their matrix (section 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class TokenEmbedding(keras.layers.Layer):
+    """One matrix (V, D): rows are embeddings, and products with it are logits.
+
+    Args:
+        vocabulary: V.
+        d_model: D.
+    """
+
+    def __init__(self, vocabulary: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vocabulary = vocabulary
+        self.d_model = d_model
+
+    def build(self, *shapes: Any) -> None:
+        """Make the matrix; its size does not depend on the input."""
+        # With this deviation a scaled embedding and a position have about the same size.
+        initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
+        self.matrix = self.add_weight(
+            name="matrix", shape=(self.vocabulary, self.d_model), initializer=initializer
+        )
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, reverse: bool = False) -> tf.Tensor:
+        """Embed ids, or with ``reverse`` project features to logits.
+
+        Args:
+            inputs: (B, T) ids; with ``reverse`` (..., D) features.
+            reverse: Which way to go.
+
+        Returns:
+            (B, T, D) embeddings times sqrt(D); with ``reverse`` (..., V) float32 logits.
+        """
+        return self.project(inputs) if reverse else self.embed(inputs)
+
+    def embed(self, ids: tf.Tensor) -> tf.Tensor:
+        """(B, T) ids to (B, T, D), scaled by sqrt(D)."""
+        rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)
+        return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
+
+    def project(self, features: tf.Tensor) -> tf.Tensor:
+        """(..., D) features to (..., V) logits, float32 whatever the layers compute in."""
+        matrix = tf.cast(tf.convert_to_tensor(self.matrix), self.compute_dtype)
+        flat = tf.reshape(tf.cast(features, self.compute_dtype), [-1, self.d_model])
+        logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)
+        return tf.reshape(logits, tf.concat([tf.shape(features)[:-1], [self.vocabulary]], axis=0))
+
+    def compute_output_spec(self, inputs: Any, reverse: bool = False) -> Any:
+        """Embeddings in the compute type, logits in float32."""
+        if reverse:
+            return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary), dtype="float32")
+        return keras.KerasTensor((*inputs.shape, self.d_model), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {"vocabulary": self.vocabulary, "d_model": self.d_model}

@@ -1,0 +1,140 @@
+"""The encoder: N layers of self-attention and feed-forward (section 3.1, left of figure 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.config import ModelConfig
+from keras_transformer.model.attention import MultiHeadAttention
+from keras_transformer.model.configured import ConfiguredLayer
+from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.sublayer import SublayerConnection, layer_normalization
+
+
+def attention_from(
+    config: ModelConfig, name: str, dtype: Any, causal: bool = False, cross: bool = False
+) -> MultiHeadAttention:
+    """An attention layer of this configuration.
+
+    Args:
+        config: The model's configuration.
+        name: Name of the layer.
+        dtype: Its dtype policy.
+        causal: Whether its keys lie only before its queries.
+        cross: Whether keys come from the encoder; positions of two sequences have no
+            distance, so rotary and ALiBi act in self-attention only.
+    """
+    return MultiHeadAttention(
+        config.d_model,
+        config.heads,
+        config.key_width,
+        config.value_width,
+        config.attention_dropout,
+        "none" if cross or config.positions not in ("rotary", "alibi") else config.positions,
+        causal,
+        name=name,
+        dtype=dtype,
+    )
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class EncoderLayer(ConfiguredLayer):
+    """Self-attention, then feed-forward, each in a residual connection.
+
+    Args:
+        config: The model's configuration.
+    """
+
+    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(config, **kwargs)
+        config, dtype = self.config, self.dtype_policy
+        self.self_attention = attention_from(config, "self_attention", dtype)
+        self.feed_forward = FeedForward(
+            config.d_model, config.d_ff, config.feed_forward_dropout, dtype=dtype
+        )
+        self.around_attention = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+        self.around_feed_forward = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+
+    def build(self, shape: Any, *_: Any) -> None:
+        """Build the parts for inputs (B, S, D)."""
+        for part in (
+            self.self_attention,
+            self.feed_forward,
+            self.around_attention,
+            self.around_feed_forward,
+        ):
+            part.build(shape)
+        self.built = True
+
+    def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Encode once more.
+
+        Args:
+            x: (B, S, D).
+            mask: Boolean (B, 1, 1, S), True at real tokens.
+            training: Whether dropout is on.
+
+        Returns:
+            (B, S, D).
+        """
+        x = self.around_attention(
+            x,
+            sublayer=lambda y: self.self_attention(y, y, mask, training=training),
+            training=training,
+        )
+        return self.around_feed_forward(
+            x, sublayer=lambda y: self.feed_forward(y, training=training), training=training
+        )
+
+    def compute_output_shape(self, shape: Any, *_: Any) -> Any:
+        """The input's shape."""
+        return shape
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Encoder(ConfiguredLayer):
+    """The stack of encoder layers, and for Pre-LN a last normalisation.
+
+    Args:
+        config: The model's configuration.
+    """
+
+    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(config, **kwargs)
+        self.layers = [
+            EncoderLayer(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(self.config.encoder_layers)
+        ]
+        self.final_norm = (
+            layer_normalization(self.dtype_policy) if self.config.norm == "pre" else None
+        )
+
+    def build(self, shape: Any, *_: Any) -> None:
+        """Build the layers for inputs (B, S, D)."""
+        for layer in self.layers:
+            layer.build(shape)
+        if self.final_norm is not None:
+            self.final_norm.build(shape)
+        self.built = True
+
+    def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Encode embedded source sentences.
+
+        Args:
+            x: (B, S, D) embeddings with positions.
+            mask: Boolean (B, 1, 1, S), True at real tokens.
+            training: Whether dropout is on.
+
+        Returns:
+            (B, S, D).
+        """
+        for layer in self.layers:
+            x = layer(x, mask, training=training)
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def compute_output_shape(self, shape: Any, *_: Any) -> Any:
+        """The input's shape."""
+        return shape

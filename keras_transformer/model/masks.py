@@ -1,0 +1,54 @@
+"""Attention masks, all made here: boolean, True where a position may be attended to.
+
+Masks act on keys only. They are made from the input of each call, so no length is fixed.
+"""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+PAD = 0  # the id of padding, on both sides
+
+
+def padding_mask(ids: tf.Tensor) -> tf.Tensor:
+    """Which keys are real tokens.
+
+    Args:
+        ids: (B, S) token ids, padded with ``PAD``.
+
+    Returns:
+        (B, 1, 1, S) boolean, True at real tokens; broadcasts over heads and queries.
+    """
+    return tf.not_equal(ids, PAD)[:, None, None, :]
+
+
+def look_ahead_mask(length: tf.Tensor | int) -> tf.Tensor:
+    """Which positions a target position may see: itself and those before it.
+
+    Args:
+        length: T, the number of target positions.
+
+    Returns:
+        (1, 1, T, T) boolean, True where key <= query (section 3.2.3).
+    """
+    positions = tf.range(length)
+    return (positions[:, None] >= positions[None, :])[None, None, :, :]
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class PaddingMask(keras.layers.Layer):
+    """`padding_mask` as a layer, for the functional model."""
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """(B, S) ids to (B, 1, 1, S) boolean."""
+        return padding_mask(ids)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LookAheadMask(keras.layers.Layer):
+    """Padding and look-ahead mask of decoder self-attention, as a layer."""
+
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
+        """(B, T) ids to (B, 1, T, T) boolean."""
+        return padding_mask(ids) & look_ahead_mask(tf.shape(ids)[1])

@@ -1,0 +1,110 @@
+"""The whole network as a functional model (figure 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_transformer.config import ConfigError, ModelConfig
+from keras_transformer.model.decoder import Decoder
+from keras_transformer.model.embedding import TokenEmbedding
+from keras_transformer.model.encoder import Encoder
+from keras_transformer.model.masks import LookAheadMask, PaddingMask
+from keras_transformer.model.positions import PositionalEncoding
+
+
+def build(
+    config: ModelConfig, dtype: str = "float32", model_class: type[keras.Model] = keras.Model
+) -> keras.Model:
+    """Build the network.
+
+    Args:
+        config: The architecture, both vocabulary sizes above 0.
+        dtype: Keras dtype policy of the layers, such as "float32" or "mixed_bfloat16".
+        model_class: The class to make, a `keras.Model` with its own training step, say.
+
+    Returns:
+        A functional model from ``{"source": (B, S), "target": (B, T)}``, int32 ids padded
+        with 0, to logits (B, T, V) in float32. Position t of the logits predicts the token
+        after position t of ``target``, which therefore begins with the start token.
+
+    Raises:
+        ConfigError: A vocabulary of size 0.
+    """
+    for name in ("source_vocabulary", "target_vocabulary"):
+        if getattr(config, name) < 1:
+            raise ConfigError(f"model.{name}: expected 1 or more to build a model, got 0")
+    source = keras.Input((None,), dtype="int32", name="source")
+    target = keras.Input((None,), dtype="int32", name="target")
+    source_embedding, target_embedding, projection = _embeddings(config, dtype)
+
+    source_mask = PaddingMask(name="source_mask")(source)
+    memory = Encoder(config, name="encoder", dtype=dtype)(
+        _positions(config, "source_positions", dtype)(source_embedding(source)), source_mask
+    )
+    features = Decoder(config, name="decoder", dtype=dtype)(
+        _positions(config, "target_positions", dtype)(target_embedding(target)),
+        memory,
+        LookAheadMask(name="target_mask")(target),
+        source_mask,
+    )
+    logits = projection(features, reverse=True)
+    return model_class({"source": source, "target": target}, logits, name="transformer")
+
+
+def _positions(config: ModelConfig, name: str, dtype: Any) -> PositionalEncoding:
+    return PositionalEncoding(
+        config.positions, config.max_positions, config.dropout, name=name, dtype=dtype
+    )
+
+
+def _embeddings(
+    config: ModelConfig, dtype: Any
+) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
+    """Source embedding, target embedding and output projection, some of them the same."""
+
+    def embedding(vocabulary: int, name: str) -> TokenEmbedding:
+        return TokenEmbedding(vocabulary, config.d_model, name=name, dtype=dtype)
+
+    if config.embeddings == "tied":
+        shared = embedding(config.source_vocabulary, "embedding")
+        return shared, shared, shared
+    source = embedding(config.source_vocabulary, "source_embedding")
+    target = embedding(config.target_vocabulary, "target_embedding")
+    if config.embeddings == "decoder":
+        return source, target, target
+    return source, target, embedding(config.target_vocabulary, "projection")
+
+
+def source_embedding(model: keras.Model) -> TokenEmbedding:
+    """The layer that embeds source tokens."""
+    return _first_layer(model, "source_embedding", "embedding")
+
+
+def target_embedding(model: keras.Model) -> TokenEmbedding:
+    """The layer that embeds target tokens."""
+    return _first_layer(model, "target_embedding", "embedding")
+
+
+def projection(model: keras.Model) -> TokenEmbedding:
+    """The layer that turns features into logits."""
+    return _first_layer(model, "projection", "target_embedding", "embedding")
+
+
+def _first_layer(model: keras.Model, *names: str) -> TokenEmbedding:
+    layers = {layer.name: layer for layer in model.layers}
+    return next(layers[name] for name in names if name in layers)
+
+
+def features(model: keras.Model) -> keras.Model:
+    """The same network without its output projection.
+
+    Args:
+        model: A model from `build`.
+
+    Returns:
+        A model with the same inputs and the same weights whose output is the decoder's,
+        (B, T, D). A loss can then project only the positions that count.
+    """
+    return keras.Model(model.input, model.get_layer("decoder").output, name="features")

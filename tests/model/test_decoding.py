@@ -1,0 +1,198 @@
+"""One position at a time equals all positions at once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.model import transformer
+from keras_transformer.model.decoding import Decoding
+
+NORM = ["post", "pre"]
+POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
+EMBEDDINGS = ["tied", "decoder", "untied"]
+
+# B = 2, S = 4, the second sentence padded; W = 3 hypotheses of T = 4 tokens for each.
+SOURCE = tf.constant([[5, 6, 7, 3], [9, 3, 0, 0]])
+TARGET = np.array(
+    [
+        [2, 7, 5, 9],
+        [2, 8, 8, 11],
+        [2, 11, 4, 3],
+        [2, 5, 12, 12],
+        [2, 1, 9, 10],
+        [2, 7, 5, 9],
+    ],
+    "int32",
+)
+
+
+def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
+    """Logits (R, T, V) of one pass over everything."""
+    source = tf.repeat(source, len(target) // source.shape[0], axis=0)
+    return model({"source": source, "target": tf.constant(target)}, training=False).numpy()
+
+
+def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
+    """Logits (R, T, V), one step after the other."""
+    step, state = Decoding(model).start(source, beam=len(target) // source.shape[0])
+    logits = []
+    for position in range(target.shape[1]):
+        row, state = step(tf.constant(target[:, position]), tf.constant(position), state)
+        logits.append(row)
+    return np.stack(logits, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "embeddings"), list(itertools.product(NORM, POSITIONS, EMBEDDINGS))
+)
+def test_steps_equal_the_full_pass(
+    norm: str, positions: str, embeddings: str, tiny_model: Any
+) -> None:
+    model = tiny_model(norm=norm, positions=positions, embeddings=embeddings)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"positions": "learned", "max_positions": 3},  # shorter than source and target
+        {"positions": "rotary", "d_key": 2, "d_value": 7, "decoder_layers": 2},
+        {"positions": "alibi", "heads": 1},
+        {"embeddings": "decoder", "source_vocabulary": 10},
+    ],
+)
+def test_steps_equal_the_full_pass_in_odd_shapes(options: dict[str, Any], tiny_model: Any) -> None:
+    model = tiny_model(**options)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("norm", NORM)
+def test_steps_in_bfloat16(norm: str, tiny_model: Any, tiny_config: Any) -> None:
+    model = tiny_model(norm=norm)
+    half = transformer.build(tiny_config(norm=norm), "mixed_bfloat16")
+    half.set_weights(model.get_weights())
+    stepped, exact = _stepped(half, SOURCE, TARGET), _full(model, SOURCE, TARGET)
+    assert stepped.dtype == np.float32
+    np.testing.assert_allclose(stepped, exact, atol=0.05 * np.abs(exact).max())
+
+
+def test_more_padding_changes_no_step(tiny_model: Any) -> None:
+    model = tiny_model()
+    padded = tf.pad(SOURCE, [[0, 0], [0, 3]])
+    np.testing.assert_allclose(
+        _stepped(model, padded, TARGET), _stepped(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+def test_a_source_of_padding_is_finite_and_alone(tiny_model: Any) -> None:
+    model = tiny_model()
+    source = tf.constant([[5, 6, 7, 3], [0, 0, 0, 0]])
+    stepped = _stepped(model, source, TARGET)
+    assert np.isfinite(stepped).all()
+    np.testing.assert_array_equal(stepped[:3], _stepped(model, SOURCE, TARGET)[:3])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions)
+    # After two steps each sentence goes on from other prefixes, one of them twice.
+    order = [2, 0, 0, 3, 5, 4]
+    target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
+    step, state = Decoding(model).start(SOURCE, beam=3)
+    for position in range(4):
+        if position == 2:
+            state = tf.nest.map_structure(lambda part: tf.gather(part, order), state)
+        tokens = TARGET[:, position]
+        logits, state = step(tf.constant(tokens), tf.constant(position), state)
+    np.testing.assert_allclose(logits, _full(model, SOURCE, target)[:, -1], atol=2e-5)
+
+
+def test_state_is_passed_and_not_kept(tiny_model: Any) -> None:
+    step, state = Decoding(tiny_model()).start(SOURCE)
+    first = tf.constant([2, 2])
+    once, after = step(first, tf.constant(0), state)
+    step(tf.constant([7, 8]), tf.constant(1), after)
+    again, _ = step(first, tf.constant(0), state)
+    np.testing.assert_array_equal(once, again)
+    for part in tf.nest.flatten(state):
+        assert part.shape[:3] == (2, 2, 0)
+    for part in tf.nest.flatten(after):
+        assert part.shape[:3] == (2, 2, 1)
+
+
+def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
+    step, state = Decoding(tiny_model()).start(SOURCE)
+    tokens = tf.constant([2, 2])
+    np.testing.assert_array_equal(step(tokens, 0, state)[0], step(tokens, tf.constant(0), state)[0])
+
+
+def _loop(model: keras.Model) -> Any:
+    """Greedy search, five steps in a graph of open sizes."""
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)]
+    )
+    def search(source: tf.Tensor, beam: tf.Tensor) -> tf.Tensor:
+        step, state = Decoding(model).start(source, beam)
+        rows = tf.shape(source)[0] * beam
+
+        def body(position: tf.Tensor, tokens: tf.Tensor, said: Any, state: Any) -> Any:
+            logits, state = step(tokens, position, state)
+            tokens = tf.argmax(logits, axis=-1, output_type=tf.int32)
+            return position + 1, tokens, said.write(position, tokens), state
+
+        said = tf.TensorArray(tf.int32, 5, element_shape=[None])
+        first = tf.fill([rows], 2)
+        open_length = tf.nest.map_structure(
+            lambda part: tf.TensorShape([None, part.shape[1], None, part.shape[3]]), state
+        )
+        _, _, said, _ = tf.while_loop(
+            lambda position, *_: position < 5,
+            body,
+            (0, first, said, state),
+            shape_invariants=(
+                tf.TensorShape([]),
+                tf.TensorShape([None]),
+                tf.TensorShape(None),
+                open_length,
+            ),
+        )
+        return tf.transpose(said.stack())
+
+    return search
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_loop_in_a_graph(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, norm="pre", decoder_layers=2)
+    search = _loop(model)
+    said = search(SOURCE, 2).numpy()
+    assert said.shape == (4, 5)
+    # Each token is the likeliest after those before it, by the full pass.
+    target = np.concatenate([np.full((4, 1), 2), said[:, :-1]], axis=1).astype("int32")
+    np.testing.assert_array_equal(said, _full(model, SOURCE, target).argmax(axis=-1))
+    assert search(SOURCE[:, :3], 1).shape == (2, 5)
+    assert search(SOURCE[:0], 2).shape == (0, 5)  # a batch of nothing
+
+
+def test_graph_holds_no_op_that_needs_xla(tiny_model: Any) -> None:
+    # A server without XLA refuses such ops when they run.
+    for positions, norm in zip(POSITIONS, itertools.cycle(NORM)):
+        concrete = _loop(tiny_model(positions=positions, norm=norm)).get_concrete_function()
+        definition = concrete.graph.as_graph_def()
+        nodes = [*definition.node]
+        for function in definition.library.function:
+            nodes += function.node_def
+            assert not function.attr["_XlaMustCompile"].b
+        assert any(node.op in ("While", "StatelessWhile") for node in nodes)
+        assert [node.op for node in nodes if "xla" in node.op.lower()] == []
