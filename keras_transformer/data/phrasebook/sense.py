@@ -1,0 +1,35 @@
+"""Which words do not belong in one sentence, although each fits its slot."""
+
+from __future__ import annotations
+
+from .people import CIRCLE
+
+_YOUNG = {"the boy", "the girl", "the children", "boy", "girl", "child"}
+_GROWN_UP = {
+    "beer",
+    "wine",
+    "glass of wine",
+    "bottle of wine",
+    "bottle of beer",
+    "drive",
+    "work",
+    "have a meeting",
+    "car",
+    "truck",
+    "motorcycle",
+}
+_EYES_ON_THE_ROAD = {"drive", "run", "take a walk"}
+_WATCHING = {"watch TV"}
+# A class has one teacher, a company one boss: they do not envy or teach themselves.
+_TEACHERS = {person.en for person in CIRCLE if person.en.endswith("teacher")} | {"the teacher"}
+_TEACHING = {"the teachers"}
+_EXCLUSIONS: tuple[tuple[set[str], set[str]], ...] = (
+    (_YOUNG, _GROWN_UP),
+    (_EYES_ON_THE_ROAD, _WATCHING),
+    (_TEACHERS, _TEACHING),
+)
+
+
+def sensible(words: frozenset[str]) -> bool:
+    """True unless words that exclude each other were drawn together."""
+    return not any(words & first and words & second for first, second in _EXCLUSIONS)

@@ -1,0 +1,308 @@
+"""From corpus files to what training reads: the tokenizer, the encoded pairs, a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.config import ConfigError, DataConfig
+from keras_transformer.data.corpus import (
+    CleaningReport,
+    DataError,
+    Pair,
+    clean,
+    overlap,
+    read_pairs,
+)
+from keras_transformer.data.store import EncodedPair, EncodedStore, write_store
+from keras_transformer.data.tokenizer import Tokenizer
+
+FORMAT = 1
+"""Version of the files that ``prepare`` writes, kept in the fingerprint."""
+CHUNK = 10_000  # pairs encoded at once
+OWN_DEV = ("builtin:", "tfds:")
+"""Corpora that bring held-out pairs of their own."""
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What training reads, made by ``prepare``."""
+
+    tokenizer: Tokenizer
+    """Of both languages."""
+    train: EncodedStore
+    """Training pairs."""
+    dev: EncodedStore
+    """Held-out pairs, cut to ``max_tokens``."""
+    dev_pairs: list[Pair]
+    """The text of ``dev``, pair for pair."""
+    report: dict[str, Any]
+    """What was read, kept and left out, and why."""
+
+
+def prepare(
+    config: DataConfig, directory: Path, log: Log, tokenizer: Tokenizer | None = None
+) -> Prepared:
+    """Read, clean, learn the pieces, encode; or take what an earlier call left there.
+
+    Writes ``tokenizer/``, ``data/train.*``, ``data/dev.*`` and ``data/report.json`` below
+    ``directory``, and last ``data/fingerprint.json``: without it nothing there counts, so
+    a call that was killed is simply repeated.
+
+    Args:
+        config: The corpora and what is done to them.
+        directory: The run folder.
+        log: Called with each line of progress.
+        tokenizer: Used instead of learning one.
+
+    Raises:
+        ConfigError: No ``data.dev`` for a corpus without held-out pairs.
+        DataError: Bad input, nothing left of it, or a preparation of other data in
+            ``directory``.
+        TokenizerError: No tokenizer can be made, or the one in ``directory`` is damaged.
+        StoreError: The encoded pairs in ``directory`` are damaged.
+    """
+    dev = _dev(config)
+    wanted = _fingerprint(config, dev)
+    mark = directory / "data" / "fingerprint.json"
+    if mark.exists():
+        _check_same(wanted, mark, tokenizer)
+        log(f"data: as prepared before in {mark.parent}")
+        return _load(directory)
+    dev_pairs, dev_report = _read_dev(config, dev)  # first, as a mistake shows at once
+    if tokenizer is None:
+        tokenizer = _learn(config, log)
+    report = {
+        "vocabulary": {"source": tokenizer.source.size, "target": tokenizer.target.size},
+        "train": _encode_train(config, tokenizer, directory, log),
+        "dev": _encode_dev(config, dev_pairs, dev_report, tokenizer, directory, log),
+    }
+    known = overlap(_cleaned(config), dev_pairs)
+    log(f"dev: {known} of {len(dev_pairs)} sources are in the training text too")
+    report["dev"]["sources_in_training"] = known
+    tokenizer.save(directory / "tokenizer")
+    _write_json(directory / "data" / "report.json", report)
+    _write_json(mark, wanted | {"tokenizer": tokenizer.fingerprint})
+    return _load(directory)
+
+
+def _dev(config: DataConfig) -> str:
+    """The spec of the held-out pairs; read with the split "dev" where it names none."""
+    if config.dev:
+        return config.dev
+    if not config.train.startswith(OWN_DEV):
+        raise ConfigError(
+            "data.dev: expected held-out pairs (a prefix, a .tsv file, tfds:... or "
+            f"builtin:...), because {config.train} has none of its own; got {config.dev!r}"
+        )
+    # tfds:NAME/CONFIG:train -> tfds:NAME/CONFIG, whose split is then free to choose.
+    return ":".join(config.train.split(":")[:2])
+
+
+def _cleaned(config: DataConfig, report: CleaningReport | None = None) -> Iterator[Pair]:
+    """The training pairs, read anew at each call: a large corpus is never held in memory."""
+    pairs = read_pairs(config.train, config.source, config.target)
+    return clean(pairs, config, CleaningReport() if report is None else report)
+
+
+def _learn(config: DataConfig, log: Log) -> Tokenizer:
+    report = CleaningReport()
+    if next(_cleaned(config, report), None) is None:  # say why before the tokenizer fails
+        raise _nothing_left("data.train", config.train, report)
+    log(f"tokenizer: learning {config.vocabulary} pieces from {config.train}")
+    sources = (pair.source for pair in _cleaned(config))
+    targets = (pair.target for pair in _cleaned(config))
+    tokenizer = Tokenizer.train(sources, targets, config)
+    sizes = {tokenizer.source.size, tokenizer.target.size}
+    log(f"tokenizer: {' and '.join(map(str, sorted(sizes)))} pieces")
+    return tokenizer
+
+
+def _encode_train(
+    config: DataConfig, tokenizer: Tokenizer, directory: Path, log: Log
+) -> dict[str, Any]:
+    report = CleaningReport()
+
+    def kept() -> Iterator[EncodedPair]:
+        for pair, source, target in _encoded(_cleaned(config, report), tokenizer):
+            reason = _reason_to_drop(len(source), len(target), config)
+            if reason:
+                report.count(reason, pair.line, drop=True)
+                report.kept -= 1
+            else:
+                yield source, target
+        if not report.kept:
+            raise _nothing_left("data.train", config.train, report)
+
+    return _write("train", kept(), report, tokenizer, directory, log)
+
+
+def _reason_to_drop(source: int, target: int, config: DataConfig) -> str:
+    """Why a training pair of so many ids is left out; "" keeps it."""
+    if not (source and target):
+        return "without any token on one side"
+    shorter, longer = sorted((source + 1, target + 1))  # with the end token
+    if longer > config.max_tokens:
+        return f"longer than {config.max_tokens} tokens"
+    if config.max_ratio and longer > config.max_ratio * shorter:
+        return f"with one side over {config.max_ratio:g} times the other"
+    return ""
+
+
+def _read_dev(config: DataConfig, dev: str) -> tuple[list[Pair], CleaningReport]:
+    """Held-out pairs are judged as they are: only those without a side are dropped."""
+    lenient = dataclasses.replace(config, drop_duplicates=False, drop_identical=False)
+    report = CleaningReport()
+    read = read_pairs(dev, config.source, config.target, split="dev")
+    pairs = list(clean(read, lenient, report))
+    if not pairs:
+        raise _nothing_left("data.dev", dev, report)
+    return pairs, report
+
+
+def _encode_dev(
+    config: DataConfig,
+    pairs: list[Pair],
+    report: CleaningReport,
+    tokenizer: Tokenizer,
+    directory: Path,
+    log: Log,
+) -> dict[str, Any]:
+    room = config.max_tokens - 1  # the end token takes one
+
+    def cut() -> Iterator[EncodedPair]:
+        for pair, source, target in _encoded(pairs, tokenizer):
+            if max(len(source), len(target)) > room:
+                report.count(f"cut to {config.max_tokens} tokens", pair.line, drop=False)
+            yield source[:room], target[:room]
+
+    written = _write("dev", cut(), report, tokenizer, directory, log)
+    rows = [[pair.line, pair.source, pair.target] for pair in pairs]
+    _write_json(directory / "data" / "dev.text.json", rows)
+    return written
+
+
+def _write(
+    name: str,
+    pairs: Iterable[EncodedPair],
+    report: CleaningReport,
+    tokenizer: Tokenizer,
+    directory: Path,
+    log: Log,
+) -> dict[str, Any]:
+    """Write a store; return what is to be said of it. ``report`` fills while pairs stream."""
+    prefix = directory / "data" / name
+    write_store(prefix, pairs, vocabulary=max(tokenizer.source.size, tokenizer.target.size))
+    store = EncodedStore(prefix)
+    tokens = {
+        "source_tokens": int(store.source_lengths.sum()),
+        "target_tokens": int(store.target_lengths.sum()),
+    }
+    for line in report.lines():
+        log(f"{name}: {line}")
+    log(f"{name}: {tokens['source_tokens']} source and {tokens['target_tokens']} target tokens")
+    return report.to_dict() | tokens
+
+
+def _encoded(
+    pairs: Iterable[Pair], tokenizer: Tokenizer
+) -> Iterator[tuple[Pair, list[int], list[int]]]:
+    stream = iter(pairs)
+    while chunk := list(islice(stream, CHUNK)):
+        sources = tokenizer.source.encode([pair.source for pair in chunk])
+        targets = tokenizer.target.encode([pair.target for pair in chunk])
+        yield from zip(chunk, sources, targets, strict=True)
+
+
+def _nothing_left(name: str, spec: str, report: CleaningReport) -> DataError:
+    why = "; ".join(report.lines())
+    return DataError(f"{name}: expected at least one usable pair in {spec}, got none: {why}")
+
+
+def _fingerprint(config: DataConfig, dev: str) -> dict[str, Any]:
+    """What the prepared files depend on, as plain values."""
+    data = dataclasses.asdict(config)
+    del data["on_long"]  # about translation, not about these files
+    files: dict[str, list[int]] = {}
+    for spec in (config.train, dev):
+        for path in _files(spec, config.source, config.target):
+            state = path.stat()
+            files[str(path)] = [state.st_size, state.st_mtime_ns]
+    return {"format": FORMAT, "data": data, "files": files}
+
+
+def _files(spec: str, source: str, target: str) -> list[Path]:
+    """The files behind a spec, those that are there."""
+    if spec.startswith(OWN_DEV):
+        return []
+    names = [spec] + [
+        f"{spec}.{language}{gz}" for language in (source, target) for gz in ("", ".gz")
+    ]
+    paths = [Path(name).expanduser() for name in names]
+    return [path for path in paths if path.is_file()]
+
+
+def _check_same(wanted: dict[str, Any], mark: Path, tokenizer: Tokenizer | None) -> None:
+    """Refuse a preparation of something else.
+
+    A corpus file that is gone by now is no difference: what was encoded from it is whole.
+    """
+    found = _read_json(mark)
+    differences = []
+    if found.get("format") != FORMAT:
+        differences.append(f"format {FORMAT}, got {found.get('format')}")
+    before = found.get("data", {})
+    for name, value in wanted["data"].items():
+        if before.get(name) != value:
+            differences.append(f"data.{name} {before.get(name)!r}, got {value!r}")
+    for path, state in wanted["files"].items():
+        if found.get("files", {}).get(path) != state:
+            differences.append(f"{path} as it was then, got a file of other size or date")
+    if tokenizer is not None and found.get("tokenizer") != tokenizer.fingerprint:
+        differences.append("the tokenizer of then, got another one")
+    if differences:
+        raise DataError(f"{mark.parent} was prepared before: expected {'; '.join(differences)}")
+
+
+def _load(directory: Path) -> Prepared:
+    data = directory / "data"
+    tokenizer = Tokenizer.load(directory / "tokenizer")
+    if tokenizer.fingerprint != _read_json(data / "fingerprint.json").get("tokenizer"):
+        raise DataError(
+            f"{directory / 'tokenizer'}: expected the tokenizer that {data} was encoded with, "
+            "got another one"
+        )
+    return Prepared(
+        tokenizer=tokenizer,
+        train=EncodedStore(data / "train"),
+        dev=EncodedStore(data / "dev"),
+        dev_pairs=_read_text(directory),
+        report=_read_json(data / "report.json"),
+    )
+
+
+def _read_text(directory: Path) -> list[Pair]:
+    rows = _read_json(directory / "data" / "dev.text.json")
+    return [Pair(line, source, target) for line, source, target in rows]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: expected what the preparation wrote, got {error}") from None
+
+
+def _write_json(path: Path, value: Any) -> None:
+    """Appears whole or not at all."""
+    aside = path.with_name(f"{path.name}.partial")
+    aside.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    os.replace(aside, path)
