@@ -1,0 +1,176 @@
+"""What happens around an entry point: exit status, messages, output, TensorFlow's start.
+
+TensorFlow is imported after the options are read, so that ``--help`` and a mistyped
+option answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from tqdm import tqdm
+
+from keras_transformer.cli import Options, Parser, UsageError
+from keras_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Progress, Translator
+
+# Read by TensorFlow and Keras when they are imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+# TensorFlow 2.21 prints these while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says:
+# its logging has not yet read the variable then.
+_GREETING = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
+
+
+def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[..., int]]:
+    """Decorate an entry point's ``main(argv)`` so that it returns an exit status.
+
+    0: done. 2: a mistake of the user, told in a few lines without a stack trace. 130:
+    interrupted. 141: nobody reads the output any more.
+
+    Args:
+        name: The module that is run, such as ``train``.
+    """
+
+    def decorate(main: Callable[[Sequence[str]], None]) -> Callable[..., int]:
+        @functools.wraps(main)
+        def run(argv: Sequence[str] | None = None) -> int:
+            for stream in (sys.stdout, sys.stderr):
+                if hasattr(stream, "reconfigure"):
+                    stream.reconfigure(encoding="utf-8")
+            logging.basicConfig(format="%(levelname)s: %(message)s")
+            try:
+                main(sys.argv[1:] if argv is None else argv)
+                sys.stdout.flush()
+            except UserError as error:
+                return _failed(name, str(error))
+            except BrokenPipeError:
+                # Python flushes once more at its end; let that go nowhere.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return 141
+            except KeyboardInterrupt:
+                print("interrupted", file=sys.stderr)
+                return 130
+            except OSError as error:
+                if error.filename is None:
+                    raise
+                return _failed(name, f"{error.filename}: {error.strerror}")
+            return 0
+
+        return run
+
+    return decorate
+
+
+def _failed(name: str, message: str) -> int:
+    print(f"keras_transformer.{name}: error: {message}", file=sys.stderr)
+    return 2
+
+
+def standard_input() -> Iterator[str]:
+    """The lines of standard input, as they come.
+
+    Raises:
+        UsageError: A line is not UTF-8.
+    """
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"standard input, line {number}: expected UTF-8, {error}") from None
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+@contextlib.contextmanager
+def output(path: str | None) -> Iterator[TextIO]:
+    """A UTF-8 text stream: standard output, or a file that appears only when it is whole."""
+    if path is None:
+        yield sys.stdout
+        return
+    aside = Path(f"{path}.part")
+    try:
+        with aside.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow, its text operations and Keras; warnings and errors still show.
+
+    Set ``TF_CPP_MIN_LOG_LEVEL=0`` to see everything.
+    """
+    names = ("tensorflow", "tensorflow_text", "keras")
+    everything = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
+    with contextlib.nullcontext() if everything else _without_greetings():
+        for name in names:
+            importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _without_greetings() -> Iterator[None]:
+    """Hold back what is written to file descriptor 2; then write all but the greetings."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            held.seek(0)
+            for line in held:
+                if not _GREETING.match(line):
+                    os.write(2, line)
+
+
+def add_run(parser: Parser) -> None:
+    """Add the option ``--run`` of the entry points that use a trained run."""
+    parser.add_argument("--run", metavar="DIR", help="Run folder of the trained model.")
+
+
+def load_translator(options: Options) -> Translator:
+    """The translator of ``--run``, with the search options that the user gave.
+
+    Raises:
+        UserError: No run is named, the folder is no run, or an option makes no sense.
+    """
+    if options.own.run is None:
+        raise UsageError("--run DIR is missing: the run folder of a trained model")
+    import_tensorflow()
+    from keras_transformer.inference.translator import Translator
+    from keras_transformer.run import Run
+
+    run = Path(options.own.run)
+    search = options.config(Run.open(run).config).search
+    return Translator.from_run(run, search)
+
+
+@contextlib.contextmanager
+def progress(total: int | None) -> Iterator[Progress | None]:
+    """A bar on standard error, where it disturbs nobody: a person looks, output goes elsewhere.
+
+    Args:
+        total: Number of lines to come, None where it is not known.
+    """
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield None
+        return
+    with tqdm(total=total, unit=" lines", file=sys.stderr) as bar:
+        yield bar.update

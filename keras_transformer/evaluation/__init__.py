@@ -1,0 +1,1 @@
+"""How good translations are: BLEU, chrF, TER, and whether a difference means anything."""

@@ -1,0 +1,1 @@
+"""From weights to text: search over a step function, and lines in, lines out."""

@@ -1,0 +1,43 @@
+"""Which lines are read, and which sentences are computed, together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from keras_transformer.data.tokenizer import PAD
+
+
+def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Split lines of any number into lists of ``size``, the last one shorter."""
+    iterator = iter(lines)
+    while window := list(itertools.islice(iterator, size)):
+        yield window
+
+
+def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
+    """Group indices so that little is padded.
+
+    The longest come first: if memory is short, that shows at once.
+
+    Args:
+        lengths: Tokens of each item.
+        tokens: Most tokens of a group, padding counted; a longer item stands alone.
+        rows: Most items of a group.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    first = 0
+    while first < len(order):
+        size = max(min(tokens // lengths[order[first]], rows), 1)
+        yield order[first : first + size]
+        first += size
+
+
+def padded_ids(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Rows of ids as one (B, S) int32 array, padded to the longest row."""
+    ids = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = row
+    return ids

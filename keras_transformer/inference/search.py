@@ -1,0 +1,147 @@
+"""Greedy search, beam search and forced scores over a step function.
+
+Search sees no model: only ``step(tokens (R,), position, state) -> (logits (R, V), state)``
+with R = B * W rows, hypothesis w of sentence b in row b * W + w. Everything is plain
+TensorFlow in a ``tf.while_loop``, so that it runs eagerly, inside ``tf.function`` and from a
+SavedModel, with batch and length unknown when traced, and without any XLA operation.
+
+Shapes: B batch, W beam width, R rows (B * W), V vocabulary, S source length, T target
+length, N hypotheses returned, L tokens returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from keras_transformer.inference.beam import Beam
+from keras_transformer.inference.greedy import Greedy
+from keras_transformer.inference.hypotheses import Hypotheses, State, Step
+
+__all__ = [
+    "FORBIDDEN",
+    "Hypotheses",
+    "State",
+    "Step",
+    "beam_search",
+    "forced_log_probabilities",
+    "greedy",
+    "length_limits",
+]
+
+# Never part of a translation.
+FORBIDDEN = (PAD, UNKNOWN, START)
+
+
+def length_limits(source: tf.Tensor, max_extra: int) -> tf.Tensor:
+    """The paper's limit (section 6.1): source length plus ``max_extra``.
+
+    Neither the source's END nor padding counts as source; the END of the output does count,
+    so that no output is ever longer than the source by more than ``max_extra``.
+
+    Args:
+        source: (B, S) int32, each row ending in END and then PAD.
+        max_extra: Tokens that an output may have more than its source.
+
+    Returns:
+        (B,) int32: the tokens that each output may have, END counted.
+    """
+    real = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
+    return real - 1 + max_extra
+
+
+def beam_search(
+    step: Step,
+    state: State,
+    limits: tf.Tensor,
+    *,
+    beam: int,
+    alpha: float,
+    n_best: int = 1,
+    start: int = START,
+    end: int = END,
+    forbidden: Sequence[int] = FORBIDDEN,
+) -> Hypotheses:
+    """The best translations that a beam finds (section 6.1).
+
+    Scores are log P / ((5 + length) / 6)^alpha, END counted. A sentence stops as soon as no
+    live hypothesis can beat its worst finished one of the ``n_best``, which changes nothing
+    in the result. What is found for a sentence does not depend on its batch.
+
+    Args:
+        step: Next-token logits of R = B * beam rows, and the state after the tokens.
+        state: The state before START; tensors whose leading dimension is R.
+        limits: (B,) int32, tokens that a hypothesis may have, END counted.
+        beam: Live hypotheses kept for each sentence; 1 is greedy search.
+        alpha: Strength of the length penalty, 0 or more.
+        n_best: Hypotheses returned for each sentence.
+        start: The token that begins each hypothesis.
+        end: The token that finishes a hypothesis.
+        forbidden: Tokens that are never chosen.
+
+    Returns:
+        N = ``n_best`` hypotheses for each sentence, best first. Hypotheses that reached the
+        limit without END fill the places that finished ones leave free.
+
+    Raises:
+        ValueError: ``beam``, ``n_best`` or ``alpha`` is out of range.
+    """
+    if beam < 1:
+        raise ValueError(f"beam: expected 1 or more, got {beam}")
+    if not 1 <= n_best <= beam:
+        raise ValueError(f"n_best: expected 1 to beam ({beam}), got {n_best}")
+    if alpha < 0:
+        raise ValueError(f"alpha: expected 0 or more, got {alpha}")
+    if beam == 1:
+        return greedy(step, state, limits, alpha=alpha, start=start, end=end, forbidden=forbidden)
+    search = Beam(step, limits, beam, alpha, n_best, start, end, tuple(forbidden))
+    return search.run(state)
+
+
+def greedy(
+    step: Step,
+    state: State,
+    limits: tf.Tensor,
+    *,
+    alpha: float = 0.0,
+    start: int = START,
+    end: int = END,
+    forbidden: Sequence[int] = FORBIDDEN,
+) -> Hypotheses:
+    """The most probable token at each step.
+
+    With one hypothesis there is nothing to reorder and no alternative to keep after END, so
+    that this is cheaper than a beam of width 1 and is what that means here.
+
+    Args:
+        step: Next-token logits of R = B rows, and the state after the tokens.
+        state: The state before START; tensors whose leading dimension is B.
+        limits: (B,) int32, tokens that a hypothesis may have, END counted.
+        alpha: Strength of the length penalty in the score; it changes no choice.
+        start: The token that begins each hypothesis.
+        end: The token that finishes a hypothesis.
+        forbidden: Tokens that are never chosen.
+
+    Returns:
+        One hypothesis for each sentence (N = 1).
+    """
+    search = Greedy(step, limits, alpha, start, end, tuple(forbidden))
+    return search.run(state)
+
+
+def forced_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Log-probability of each given token, after the given tokens before it.
+
+    Args:
+        logits: (B, T, V) of any float type, from the full forward pass.
+        labels: (B, T) int32, the tokens to score, END last and then PAD.
+
+    Returns:
+        (B, T) float32, 0 at PAD: a row's sum is log P(tokens | source).
+    """
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=tf.cast(logits, tf.float32)
+    )
+    return tf.where(labels == PAD, 0.0, -losses)

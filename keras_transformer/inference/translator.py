@@ -1,0 +1,298 @@
+"""Lines in, translations out: encode, group by length, search, decode, restore the order.
+
+Shapes: B batch, S source length, T target length, N hypotheses, L output length.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.config import DataConfig, SearchConfig
+from keras_transformer.data.tokenizer import END, START, SentencePiece, Tokenizer
+from keras_transformer.errors import UserError
+from keras_transformer.inference import search as searches
+from keras_transformer.inference.grouping import batches, padded_ids, windows
+from keras_transformer.model.decoding import Decoding
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 2_000
+"""Lines of a stream that are read, sorted by length and translated together."""
+
+# Logits held at once: rows of a search step, or positions of forced scores, times the
+# vocabulary. 2^24 floats are 64 MB; a larger step is no faster on CPUs.
+_MAX_LOGITS = 2**24
+
+# What may not stand in a line of output: spelled bytes can make a line break, a control
+# character or SentencePiece's mark for a space.
+_SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2581]+")
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+Progress = Callable[[int], None]
+"""Called with the number of lines done since the last call."""
+
+
+class TranslationError(UserError):
+    """Input that cannot be translated or scored; the message says which and why."""
+
+
+class Alternative(NamedTuple):
+    """A further translation of a sentence."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one line."""
+
+    text: str
+    """The best translation, one line of plain text; empty for a blank line."""
+    score: float
+    """Its log-probability over its length penalty; 0 for a blank line."""
+    finished: bool = True
+    """False where the length limit came before the end of the sentence."""
+    alternatives: tuple[Alternative, ...] = ()
+    """The next best, best first: up to ``search.n_best`` - 1 of them."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable the model finds a given translation."""
+
+    log_probability: float
+    """Natural logarithm of P(target, END | source)."""
+    tokens: int
+    """Tokens of the target, END counted."""
+    by_token: tuple[float, ...]
+    """Log-probability of each of them, END last."""
+
+
+class Translator:
+    """Translates and scores lines with one model.
+
+    Sentences of similar length are searched together; the result for a line does not depend
+    on the others. One graph serves all shapes.
+
+    Args:
+        model: A model from ``transformer.build``; later changes of its weights count.
+        tokenizer: The tokenizer that the model was trained with.
+        search: Beam, length penalty, limits and batch size.
+        data: ``max_tokens`` and ``on_long`` say what happens to over-long lines.
+
+    Raises:
+        TranslationError: The tokenizer does not fit the model.
+
+    Example:
+        >>> translator = Translator.from_run(Path("runs/m30k"))
+        >>> translator.translate(["A dog runs."])[0].text
+        'Ein Hund rennt.'
+    """
+
+    def __init__(
+        self, model: keras.Model, tokenizer: Tokenizer, search: SearchConfig, data: DataConfig
+    ) -> None:
+        if model.output_shape[-1] != tokenizer.target.size:
+            raise TranslationError(
+                f"tokenizer: expected {model.output_shape[-1]} target pieces, as the model has, "
+                f"got {tokenizer.target.size}"
+            )
+        self.tokenizer = tokenizer
+        self.search = search
+        self.data = data
+        decoding = Decoding(model)
+
+        @tf.function(input_signature=[_IDS])
+        def find(source: tf.Tensor) -> searches.Hypotheses:
+            step, state = decoding.start(source, search.beam)
+            limits = searches.length_limits(source, search.max_extra)
+            return searches.beam_search(
+                step, state, limits, beam=search.beam, alpha=search.alpha, n_best=search.n_best
+            )
+
+        @tf.function(input_signature=[_IDS, _IDS, _IDS])
+        def force(source: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            logits = model({"source": source, "target": target}, training=False)
+            return searches.forced_log_probabilities(logits, labels)
+
+        self._find = find
+        self._force = force
+
+    @classmethod
+    def from_run(cls, run: Path, search: SearchConfig | None = None) -> Translator:
+        """The translator of a trained run.
+
+        Args:
+            run: The run folder; its best weights are used.
+            search: Replaces the search options stored in the run.
+
+        Raises:
+            UserError: The folder is no run, or has no weights yet.
+        """
+        from keras_transformer.run import Run
+
+        opened = Run.open(run)
+        config = opened.config
+        return cls(opened.model(), opened.tokenizer(), search or config.search, config.data)
+
+    def translate(
+        self, lines: Sequence[str], progress: Progress | None = None, first_line: int = 1
+    ) -> list[Translation]:
+        """Translate lines.
+
+        An output has at most as many tokens as its source and ``search.max_extra`` more, its
+        END counted.
+
+        Args:
+            lines: Sentences, one a line; a blank one stays blank without running the model.
+            progress: Told after each batch how many lines it had.
+            first_line: Number of the first line, for messages.
+
+        Returns:
+            One translation for each line, in order.
+
+        Raises:
+            TranslationError: A line is too long and ``data.on_long`` says refuse.
+        """
+        ids = self._encode(self.tokenizer.source, lines, "line", first_line)
+        translations = [Translation("", 0.0)] * len(lines)
+        filled = [place for place, tokens in enumerate(ids) if tokens]
+        _report(progress, len(lines) - len(filled))
+        # Each hypothesis is a row of logits in every step.
+        rows = max(_MAX_LOGITS // (self.search.beam * self.tokenizer.target.size), 1)
+        lengths = [len(ids[place]) + 1 for place in filled]
+        for batch in batches(lengths, self.search.batch_tokens, rows):
+            places = [filled[index] for index in batch]
+            source = padded_ids([[*ids[place], END] for place in places])
+            found = self._read(self._find(tf.constant(source)))
+            for place, translation in zip(places, found, strict=True):
+                translations[place] = translation
+            _report(progress, len(places))
+        return translations
+
+    def translate_stream(
+        self, lines: Iterable[str], window: int = WINDOW, progress: Progress | None = None
+    ) -> Iterator[Translation]:
+        """Translate lines of any number, as they come.
+
+        Args:
+            lines: Sentences; ``window`` of them are read ahead of the output.
+            window: Lines sorted and translated together: 1 answers each line at once, more
+                is faster.
+            progress: As in ``translate``.
+
+        Yields:
+            One translation for each line, in order.
+
+        Raises:
+            TranslationError: As ``translate``, once the lines before have been yielded.
+        """
+        first = 1
+        for group in windows(lines, window):
+            yield from self.translate(group, progress, first)
+            first += len(group)
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
+    ) -> list[Score]:
+        """How probable the model finds given translations (forced decoding).
+
+        Args:
+            sources: Lines of the source language; a blank one is read as END alone.
+            targets: A translation for each of them; of a blank one, END alone is scored.
+            progress: As in ``translate``.
+
+        Returns:
+            One score for each pair, in order.
+
+        Raises:
+            TranslationError: The numbers of lines differ, or a line is too long and
+                ``data.on_long`` says refuse.
+        """
+        if len(sources) != len(targets):
+            raise TranslationError(
+                "score: expected as many targets as sources, "
+                f"got {len(sources)} sources and {len(targets)} targets"
+            )
+        source_ids = self._encode(self.tokenizer.source, sources, "source line", 1)
+        target_ids = self._encode(self.tokenizer.target, targets, "target line", 1)
+        lengths = [
+            max(len(source), len(target)) + 1
+            for source, target in zip(source_ids, target_ids, strict=True)
+        ]
+        tokens = min(self.search.batch_tokens, _MAX_LOGITS // self.tokenizer.target.size)
+        scores: list[Score | None] = [None] * len(sources)
+        for places in batches(lengths, tokens, len(sources)):
+            forced = self._force(
+                tf.constant(padded_ids([[*source_ids[place], END] for place in places])),
+                tf.constant(padded_ids([[START, *target_ids[place]] for place in places])),
+                tf.constant(padded_ids([[*target_ids[place], END] for place in places])),
+            ).numpy()  # (B, T)
+            for row, place in zip(forced, places, strict=True):
+                each = row[: len(target_ids[place]) + 1].tolist()
+                scores[place] = Score(sum(each), len(each), tuple(each))
+            _report(progress, len(places))
+        return [score for score in scores if score is not None]
+
+    def _encode(
+        self, side: SentencePiece, lines: Sequence[str], name: str, first_line: int
+    ) -> list[list[int]]:
+        """Ids without END, cut to fit; empty where there is no text."""
+        encoded = side.encode(lines)
+        most = self.data.max_tokens
+        for place, ids in enumerate(encoded):
+            if len(ids) < most:  # END is the one more
+                continue
+            number = first_line + place
+            if self.data.on_long == "refuse":
+                raise TranslationError(
+                    f"{name} {number}: expected at most {most} tokens (data.max_tokens), got "
+                    f"{len(ids) + 1}; split it, or set data.on_long to cut"
+                )
+            logger.warning(
+                "%s %d: %d tokens, cut to %d (data.max_tokens)", name, number, len(ids) + 1, most
+            )
+            encoded[place] = ids[: most - 1]
+        return encoded
+
+    def _read(self, found: searches.Hypotheses) -> Iterator[Translation]:
+        """The translations of a batch."""
+        lengths, scores, finished = (
+            values.numpy() for values in (found.lengths, found.scores, found.finished)
+        )
+        count = lengths.shape[1]
+        ids = [
+            row[:length].tolist()
+            for row, length in zip(
+                found.tokens.numpy().reshape(lengths.size, -1), lengths.reshape(-1), strict=True
+            )
+        ]
+        texts = [_SPACES.sub(" ", text).strip() for text in self.tokenizer.target.decode(ids)]
+        for sentence in range(len(lengths)):
+            best, *others = range(count)
+            own = texts[sentence * count : (sentence + 1) * count]
+            yield Translation(
+                text=own[best],
+                score=float(scores[sentence, best]),
+                finished=bool(finished[sentence, best]),
+                alternatives=tuple(
+                    Alternative(own[other], float(scores[sentence, other]))
+                    for other in others
+                    if lengths[sentence, other] > 0  # else fewer could be found
+                ),
+            )
+
+
+def _report(progress: Progress | None, lines: int) -> None:
+    if progress is not None and lines:
+        progress(lines)

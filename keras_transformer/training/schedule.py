@@ -1,0 +1,48 @@
+"""The paper's learning rate (section 5.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), equation 3.
+
+    Keras counts updates from 0 and the paper from 1: the first update uses step 1, so
+    that its rate is neither zero nor infinite.
+
+    Args:
+        d_model: D, width of the model.
+        warmup_steps: Updates of rising rate.
+        factor: Multiplies the paper's rate.
+
+    Raises:
+        ValueError: A width or warm-up below 1.
+    """
+
+    def __init__(self, d_model: int, warmup_steps: int = 4000, factor: float = 1.0) -> None:
+        super().__init__()
+        for name, value in (("d_model", d_model), ("warmup_steps", warmup_steps)):
+            if value < 1:
+                raise ValueError(f"{name}: expected 1 or more, got {value!r}")
+        self.d_model = d_model
+        self.warmup_steps = warmup_steps
+        self.factor = factor
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        """The rate of the update after ``step`` finished ones, a float32 scalar."""
+        number = tf.cast(step, tf.float32) + 1.0
+        rate = tf.minimum(number**-0.5, number * self.warmup_steps**-1.5)
+        return self.factor * self.d_model**-0.5 * rate
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments, plain numbers."""
+        return {
+            "d_model": self.d_model,
+            "warmup_steps": self.warmup_steps,
+            "factor": self.factor,
+        }

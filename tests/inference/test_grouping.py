@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_transformer.inference.grouping import batches, padded_ids, windows
+
+
+@given(
+    st.lists(st.integers(1, 40), max_size=60),
+    st.integers(1, 100),
+    st.integers(1, 8),
+)
+def test_batches_hold_each_item_once_within_both_limits(lengths, tokens, rows):
+    groups = list(batches(lengths, tokens, rows))
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    for group in groups:
+        assert 1 <= len(group) <= rows
+        longest = max(lengths[index] for index in group)
+        assert len(group) == 1 or len(group) * longest <= tokens
+
+
+def test_batches_by_hand():
+    # Sorted: 9, 4, 4, 3, 1. The first is longer than 8 and stands alone; two of 4 fill 8.
+    assert list(batches([4, 1, 9, 4, 3], tokens=8, rows=5)) == [[2], [0, 3], [4, 1]]
+    assert list(batches([], tokens=8, rows=5)) == []
+
+
+def test_windows_read_no_further_than_asked():
+    read = []
+
+    def lines():
+        for number in range(5):
+            read.append(number)
+            yield str(number)
+
+    groups = windows(lines(), 2)
+    assert next(groups) == ["0", "1"]
+    assert read == [0, 1]
+    assert list(groups) == [["2", "3"], ["4"]]
+
+
+def test_padding():
+    assert padded_ids([[5, 3], [6, 7, 3]]).tolist() == [[5, 3, 0], [6, 7, 3]]

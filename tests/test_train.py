@@ -1,0 +1,65 @@
+"""What the entry point hands over to the trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from keras_transformer import train
+from keras_transformer.cli import SECTIONS, build_parser, load_config
+from keras_transformer.config import preset, to_dict
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        ("", "runs/phrasebook"),
+        ("--data.train builtin:phrasebook:train", "runs/phrasebook"),
+        ("--run here", "here"),
+        ("--run here --data.train text/train", "here"),
+    ],
+)
+def test_where_a_run_goes(words: str, folder: str) -> None:
+    parser = build_parser("train", "", list(SECTIONS))
+    parser.add_argument("--run")
+    assert train.run_folder(load_config(parser, words.split())) == Path(folder)
+
+
+def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    calls: list[Any] = []
+    monkeypatch.setattr(
+        "keras_transformer.training.trainer.train",
+        lambda config, run, resume: calls.append((config, run, resume)),
+    )
+    return calls
+
+
+def test_train_hands_over_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _recorded(monkeypatch)
+    assert train.main(["--train.max_steps", "3"]) == 0
+
+    [(config, run, resume)] = calls
+    assert config.train.max_steps == 3
+    assert config.model == preset("demo").model
+    assert (run, resume) == (Path("runs/phrasebook"), False)
+
+
+def test_resume_starts_from_the_configuration_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = preset("small")
+    text = yaml.safe_dump(to_dict(stored))
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    calls = _recorded(monkeypatch)
+    words = ["--resume", "--run", str(tmp_path)]
+    assert train.main([*words, "--train.max_steps", "30000"]) == 0
+
+    [(config, run, resume)] = calls
+    assert config.train.max_steps == 30_000
+    assert (config.model, config.data) == (stored.model, stored.data)
+    assert (run, resume) == (tmp_path, True)
+    assert train.main(["--resume", "--run", str(tmp_path / "none")]) == 2
+    assert "none: expected a run folder" in capsys.readouterr().err
