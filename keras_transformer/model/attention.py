@@ -19,7 +19,7 @@ class KeysValues(NamedTuple):
     """Projected keys and values of one attention layer, split by head."""
 
     keys: tf.Tensor  # (B, H, S, K)
-    values: tf.Tensor  # (B, H, S, K)
+    values: tf.Tensor  # (B, H, S, K'), where K' may differ from K
 
 
 def scaled_dot_product_attention(
@@ -76,7 +76,6 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: Share of attention weights dropped in training.
         positions: "rotary" or "alibi" where this layer itself sees positions (in
             self-attention), "none" otherwise.
-        causal: Whether keys lie only before the query, which ALiBi needs to know.
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class MultiHeadAttention(keras.layers.Layer):
         value_width: int,
         dropout: float = 0.0,
         positions: str = "none",
-        causal: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -97,7 +95,6 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value_width = value_width
         self.dropout_rate = dropout
         self.positions = positions
-        self.causal = causal
         self.dropout = Dropout(dropout, dtype="float32")
 
     def build(self, *shapes: Any) -> None:
@@ -116,7 +113,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self,
         query: tf.Tensor,
         memory: tf.Tensor,
-        mask: tf.Tensor | None = None,
+        attention_mask: tf.Tensor | None = None,
         training: bool = False,
         return_weights: bool = False,
     ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
@@ -125,7 +122,8 @@ class MultiHeadAttention(keras.layers.Layer):
         Args:
             query: (B, T, D).
             memory: (B, S, D); the same tensor as ``query`` in self-attention.
-            mask: Boolean, broadcasts to (B, H, T, S); True where attending is allowed.
+            attention_mask: Boolean, broadcasts to (B, H, T, S); True where attending is
+                allowed. (A name that Keras gives no meaning of its own.)
             training: Whether dropout is on.
             return_weights: Whether to return the attention weights too.
 
@@ -134,7 +132,7 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         queries = self.queries(query)
         keys_values = self.keys_values(memory)
-        output, weights = self.attend(queries, keys_values, mask, training=training)
+        output, weights = self.attend(queries, keys_values, attention_mask, training=training)
         return (output, weights) if return_weights else output
 
     def queries(self, x: tf.Tensor, position: tf.Tensor | int = 0) -> tf.Tensor:
@@ -173,7 +171,7 @@ class MultiHeadAttention(keras.layers.Layer):
         bias = None
         if self.positions == "alibi":
             sizes = tf.shape(queries)[2], tf.shape(keys_values.keys)[2]
-            bias = alibi_bias(self.heads, *sizes, position, self.causal)
+            bias = alibi_bias(self.heads, *sizes, position)
         context, weights = scaled_dot_product_attention(
             queries,
             keys_values.keys,
@@ -185,7 +183,12 @@ class MultiHeadAttention(keras.layers.Layer):
         return project(_merge_heads(context), self.output_kernel), weights
 
     def compute_output_spec(
-        self, query: Any, memory: Any, mask: Any = None, training: Any = None, **options: Any
+        self,
+        query: Any,
+        memory: Any,
+        attention_mask: Any = None,
+        training: Any = None,
+        **options: Any,
     ) -> Any:
         """(B, T, D), and the weights where asked for."""
         output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
@@ -203,7 +206,6 @@ class MultiHeadAttention(keras.layers.Layer):
             "value_width": self.value_width,
             "dropout": self.dropout_rate,
             "positions": self.positions,
-            "causal": self.causal,
         }
 
 

@@ -27,7 +27,7 @@ class DecoderLayer(ConfiguredLayer):
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         config, dtype = self.config, self.dtype_policy
-        self.self_attention = attention_from(config, "self_attention", dtype, causal=True)
+        self.self_attention = attention_from(config, "self_attention", dtype)
         self.cross_attention = attention_from(config, "cross_attention", dtype, cross=True)
         self.feed_forward = FeedForward(
             config.d_model, config.d_ff, config.feed_forward_dropout, dtype=dtype

@@ -45,7 +45,8 @@ class Decoding:
             A step function, ``(tokens (R,), position, state) -> (logits (R, V), state)``
             with R = B * W and row b * W + w, and the state before the first position:
             for each layer keys and values (R, H, t, K), of which t grows from 0 by one a
-            step; a loop in a graph must leave it open (``shape_invariants``).
+            step; a loop in a graph must leave it open (``shape_invariants``). A step hides
+            no earlier tokens: a row that is to be continued has no padding in it.
         """
         mask = padding_mask(source)
         embedded = self._source_positions(self._source_embedding(source))

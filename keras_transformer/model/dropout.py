@@ -40,7 +40,7 @@ class Dropout(keras.layers.Layer):
         """Drop in training, return ``x`` as it is otherwise; any shape."""
         if not training or not self.rate:
             return x
-        dropped = round(self.rate * _LEVELS)
+        dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
         size = tf.size(x)
         seed = tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)
         words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)

@@ -27,7 +27,11 @@ class TokenEmbedding(keras.layers.Layer):
         # With this deviation a scaled embedding and a position have about the same size.
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
         self.matrix = self.add_weight(
-            name="matrix", shape=(self.vocabulary, self.d_model), initializer=initializer
+            name="matrix",
+            shape=(self.vocabulary, self.d_model),
+            initializer=initializer,
+            # Mixed precision would cast all of it to look up a few rows.
+            autocast=False,
         )
         self.built = True
 

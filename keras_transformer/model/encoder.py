@@ -15,7 +15,7 @@ from keras_transformer.model.sublayer import SublayerConnection, layer_normaliza
 
 
 def attention_from(
-    config: ModelConfig, name: str, dtype: Any, causal: bool = False, cross: bool = False
+    config: ModelConfig, name: str, dtype: Any, cross: bool = False
 ) -> MultiHeadAttention:
     """An attention layer of this configuration.
 
@@ -23,7 +23,6 @@ def attention_from(
         config: The model's configuration.
         name: Name of the layer.
         dtype: Its dtype policy.
-        causal: Whether its keys lie only before its queries.
         cross: Whether keys come from the encoder; positions of two sequences have no
             distance, so rotary and ALiBi act in self-attention only.
     """
@@ -34,7 +33,6 @@ def attention_from(
         config.value_width,
         config.attention_dropout,
         "none" if cross or config.positions not in ("rotary", "alibi") else config.positions,
-        causal,
         name=name,
         dtype=dtype,
     )
@@ -69,12 +67,12 @@ class EncoderLayer(ConfiguredLayer):
             part.build(shape)
         self.built = True
 
-    def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
+    def call(self, x: tf.Tensor, source_mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encode once more.
 
         Args:
             x: (B, S, D).
-            mask: Boolean (B, 1, 1, S), True at real tokens.
+            source_mask: Boolean (B, 1, 1, S), True at real tokens.
             training: Whether dropout is on.
 
         Returns:
@@ -82,7 +80,7 @@ class EncoderLayer(ConfiguredLayer):
         """
         x = self.around_attention(
             x,
-            sublayer=lambda y: self.self_attention(y, y, mask, training=training),
+            sublayer=lambda y: self.self_attention(y, y, source_mask, training=training),
             training=training,
         )
         return self.around_feed_forward(
@@ -120,19 +118,19 @@ class Encoder(ConfiguredLayer):
             self.final_norm.build(shape)
         self.built = True
 
-    def call(self, x: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tf.Tensor:
+    def call(self, x: tf.Tensor, source_mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encode embedded source sentences.
 
         Args:
             x: (B, S, D) embeddings with positions.
-            mask: Boolean (B, 1, 1, S), True at real tokens.
+            source_mask: Boolean (B, 1, 1, S), True at real tokens.
             training: Whether dropout is on.
 
         Returns:
             (B, S, D).
         """
         for layer in self.layers:
-            x = layer(x, mask, training=training)
+            x = layer(x, source_mask, training=training)
         return x if self.final_norm is None else self.final_norm(x)
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:

@@ -69,24 +69,22 @@ def alibi_bias(
     queries: tf.Tensor | int,
     keys: tf.Tensor | int,
     first: tf.Tensor | int = 0,
-    causal: bool = False,
 ) -> tf.Tensor:
     """-slope * distance between query and key, to be added to attention scores.
+
+    Distance counts in both directions; a decoder masks the keys after a query anyway.
 
     Args:
         heads: H.
         queries: T.
         keys: S.
         first: Position of the first query; the first key is at 0.
-        causal: Keys after the query are masked elsewhere, their distance is left at 0;
-            otherwise distance counts in both directions.
 
     Returns:
         (1, H, T, S) float32.
     """
     query_positions = tf.cast(first + tf.range(queries), tf.float32)
-    distance = query_positions[:, None] - tf.range(keys, dtype=tf.float32)[None, :]
-    distance = tf.nn.relu(distance) if causal else tf.abs(distance)
+    distance = tf.abs(query_positions[:, None] - tf.range(keys, dtype=tf.float32)[None, :])
     slopes = tf.constant(alibi_slopes(heads), tf.float32)
     return -slopes[None, :, None, None] * distance[None, None, :, :]
 

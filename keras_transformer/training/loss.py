@@ -8,6 +8,7 @@ e / V on every word. For logits z = h Eᵀ that gives, without a one-hot tensor,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -26,7 +27,12 @@ class TokenLoss(NamedTuple):
 
 
 def projected_loss(
-    features: tf.Tensor, matrix: Any, labels: tf.Tensor, smoothing: float, pad: int = 0
+    features: tf.Tensor,
+    matrix: Any,
+    labels: tf.Tensor,
+    smoothing: float,
+    pad: int = 0,
+    fixed_shapes: bool = False,
 ) -> TokenLoss:
     """Project the features of real tokens to logits and sum their loss.
 
@@ -40,84 +46,116 @@ def projected_loss(
         labels: (B, T) ids, ``pad`` where nothing is to be predicted.
         smoothing: Mass spread evenly over the vocabulary.
         pad: The id of padding.
+        fixed_shapes: Whether all sizes must follow from those of the input, as XLA wants
+            it. Padding is then projected too, with a weight of zero.
     """
+    matrix = tf.cast(tf.convert_to_tensor(matrix), features.dtype)
+    rows = tf.reshape(features, [-1, features.shape[-1]])
     flat = tf.reshape(labels, [-1])
-    real = tf.where(flat != pad)[:, 0]  # (N,)
-    # Without the rows of padding neither product nor softmax is spent on them.
-    rows = tf.gather(tf.reshape(features, [-1, features.shape[-1]]), real)  # (N, D)
-    matrix = tf.convert_to_tensor(matrix)
-    loss, log_loss = _fused(
-        tf.cast(rows, features.dtype),
-        tf.cast(matrix, features.dtype),
-        tf.gather(flat, real),
-        smoothing,
-    )
-    return TokenLoss(loss, tf.stop_gradient(log_loss), tf.cast(tf.size(real), tf.float32))
+    real = flat != pad
+    if fixed_shapes:
+        weights = tf.cast(real, tf.float32)
+        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms)
+    else:
+        # Without the rows of padding neither product nor softmax is spent on them.
+        places = tf.where(real)[:, 0]  # (N,)
+        rows, flat = tf.gather(rows, places), tf.gather(flat, places)
+        weights = tf.ones_like(flat, tf.float32)
+        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms_in_passes)
+    tokens = tf.reduce_sum(tf.cast(real, tf.float32))
+    return TokenLoss(loss, tf.stop_gradient(log_loss), tokens)
+
+
+class _SoftmaxTerms(NamedTuple):
+    """What the loss and its gradient need of the softmax over z = rows Eᵀ, in float32."""
+
+    log_sums: tf.Tensor  # (N,) logsumexp(z)
+    for_rows: tf.Tensor  # (N, D) softmax(z) E
+    for_matrix: tf.Tensor  # (V, D) (weights softmax(z))ᵀ rows
 
 
 def _fused(
-    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, smoothing: float
+    rows: tf.Tensor,
+    matrix: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    smoothing: float,
+    softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sum of loss and of -log P over rows (N, D), with the gradient of the loss."""
+    """Weighted sums of loss and -log P over rows (N, D), with the gradient of the loss."""
 
     @tf.custom_gradient
     def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
         wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
-        log_sums, row_terms, matrix_terms = _softmax_terms(rows, matrix)
+        terms = softmax_terms(rows, matrix, weights)
         right = tf.gather(wide_matrix, labels)  # (N, D)
         mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
         right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
         mean_logits = tf.linalg.matvec(wide_rows, mean)  # (N,)
-        loss = log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
+        loss = terms.log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
 
         # d loss / d z = softmax(z) - (1 - e) onehot - e / V; its product with E and with
         # the rows is taken term by term, so that only softmax is ever V wide.
-        row_gradient = row_terms - (1 - smoothing) * right - smoothing * mean
+        row_gradient = terms.for_rows - (1 - smoothing) * right - smoothing * mean
+        weighted_rows = weights[:, None] * wide_rows
         vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
         matrix_gradient = tf.tensor_scatter_nd_sub(
-            matrix_terms - smoothing / vocabulary * tf.reduce_sum(wide_rows, axis=0),
+            terms.for_matrix - smoothing / vocabulary * tf.reduce_sum(weighted_rows, axis=0),
             labels[:, None],
-            (1 - smoothing) * wide_rows,
+            (1 - smoothing) * weighted_rows,
         )
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return (
-                tf.cast(upstream * row_gradient, rows.dtype),
+                tf.cast(upstream * weights[:, None] * row_gradient, rows.dtype),
                 tf.cast(upstream * matrix_gradient, matrix.dtype),
             )
 
-        return (tf.reduce_sum(loss), tf.reduce_sum(log_sums - right_logits)), gradient
+        log_loss = tf.reduce_sum(weights * (terms.log_sums - right_logits))
+        return (tf.reduce_sum(weights * loss), log_loss), gradient
 
     return compute(rows, matrix)
 
 
-def _softmax_terms(rows: tf.Tensor, matrix: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """logsumexp(z) (N,), softmax(z) E (N, D) and softmax(z)ᵀ rows (V, D), all float32."""
-    count, width = tf.shape(rows)[0], rows.shape[-1]
-    # At least one pass, so that a batch without any real token has sums of zero.
-    passes = tf.maximum(1, (count + ROWS - 1) // ROWS)
+def _softmax_terms(rows: tf.Tensor, matrix: tf.Tensor, weights: tf.Tensor) -> _SoftmaxTerms:
+    """All rows at once."""
+    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
+    highest = tf.reduce_max(logits, axis=1, keepdims=True)
+    exponentials = tf.exp(logits - highest)
+    total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (N, 1)
+    # Dividing (N, D) by the total afterwards spares a pass over (N, V).
+    narrow = tf.cast(exponentials, rows.dtype)
+    for_rows = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
+    scaled = tf.cast(rows, tf.float32) * weights[:, None] / total
+    for_matrix = tf.matmul(narrow, tf.cast(scaled, rows.dtype), transpose_a=True)
+    log_sums = (highest + tf.math.log(total))[:, 0]
+    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
-    def body(i: tf.Tensor, sums: Any, row_terms: Any, matrix_terms: tf.Tensor) -> Any:
-        some = rows[i * ROWS : (i + 1) * ROWS]  # (C, D)
-        logits = tf.cast(tf.matmul(some, matrix, transpose_b=True), tf.float32)  # (C, V)
-        highest = tf.reduce_max(logits, axis=1, keepdims=True)
-        exponentials = tf.exp(logits - highest)
-        total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (C, 1)
-        # Dividing (C, D) by the total afterwards spares a pass over (C, V).
-        narrow = tf.cast(exponentials, rows.dtype)
-        products = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
-        scaled = tf.cast(tf.cast(some, tf.float32) / total, rows.dtype)
-        outer = tf.cast(tf.matmul(narrow, scaled, transpose_a=True), tf.float32)
-        log_sum = (highest + tf.math.log(total))[:, 0]
-        return i + 1, sums.write(i, log_sum), row_terms.write(i, products), matrix_terms + outer
+
+def _softmax_terms_in_passes(
+    rows: tf.Tensor, matrix: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """``ROWS`` rows at a time."""
+    # At least one pass, so that a batch without any real token has sums of zero.
+    passes = tf.maximum(1, (tf.shape(rows)[0] + ROWS - 1) // ROWS)
+
+    def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:
+        some = slice(i * ROWS, (i + 1) * ROWS)
+        terms = _softmax_terms(rows[some], matrix, weights[some])
+        return (
+            i + 1,
+            log_sums.write(i, terms.log_sums),
+            for_rows.write(i, terms.for_rows),
+            for_matrix + terms.for_matrix,
+        )
 
     def pieces(shape: list[int | None]) -> tf.TensorArray:
         return tf.TensorArray(tf.float32, size=passes, element_shape=shape, infer_shape=False)
 
-    _, sums, row_terms, matrix_terms = tf.while_loop(
+    _, log_sums, for_rows, for_matrix = tf.while_loop(
         lambda i, *_: i < passes,
         body,
-        (0, pieces([None]), pieces([None, width]), tf.zeros(tf.shape(matrix), tf.float32)),
+        (0, pieces([None]), pieces([None, rows.shape[-1]]), tf.zeros(tf.shape(matrix), tf.float32)),
         parallel_iterations=1,
     )
-    return sums.concat(), row_terms.concat(), matrix_terms
+    return _SoftmaxTerms(log_sums.concat(), for_rows.concat(), for_matrix)

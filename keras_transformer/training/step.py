@@ -31,6 +31,7 @@ class TranslationModel(keras.Model):
         # as an attribute, they would be saved twice.
         object.__setattr__(self, "_features", transformer.features(self))
         self._smoothing = smoothing
+        self._fixed_shapes = jit
         self._trackers = {
             "loss": keras.metrics.Mean(name="loss"),
             "log_loss": keras.metrics.Mean(name="log_loss"),
@@ -62,7 +63,9 @@ class TranslationModel(keras.Model):
         """
         features = self._features(inputs, training=training)
         matrix = transformer.projection(self).matrix
-        return projected_loss(features, matrix, labels, self._smoothing)
+        return projected_loss(
+            features, matrix, labels, self._smoothing, fixed_shapes=self._fixed_shapes
+        )
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One update from ``(inputs, labels)``, in replica context."""

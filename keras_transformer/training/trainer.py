@@ -140,14 +140,14 @@ class Training:
             self.journal.line(f"going on after step {self.checkpoints.step}")
         self._describe()
         progress = Progress(self._config, self.journal, float(self.checkpoints.seconds.numpy()))
-        if not self._finished(progress):
+        if not self._finished():
             self._fit(progress)
         self._finish(progress)
         return self.run
 
-    def _finished(self, progress: Progress) -> bool:
-        limit = self._config.max_minutes * 60
-        return self.checkpoints.step >= self._config.max_steps or 0 < limit <= progress.seconds
+    def _finished(self) -> bool:
+        seconds, limit = float(self.checkpoints.seconds.numpy()), self._config.max_minutes * 60
+        return self.checkpoints.step >= self._config.max_steps or 0 < limit <= seconds
 
     def _fit(self, progress: Progress) -> None:
         step, every = self.checkpoints.step, self._config.checkpoint_every

@@ -42,7 +42,7 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
         part.normalization
         for part in (layer.around_self, layer.around_cross, layer.around_feed_forward)
     ]
-    sublayers = [
+    sublayers: list[Callable[..., Any]] = [
         lambda y: layer.self_attention(y, y, TARGET_MASK),
         lambda y: layer.cross_attention(y, MEMORY, SOURCE_MASK),
         layer.feed_forward,
@@ -66,6 +66,7 @@ def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> 
     middle, first_weights = first(X, MEMORY, TARGET_MASK, SOURCE_MASK)
     expected, second_weights = second(middle, MEMORY, TARGET_MASK, SOURCE_MASK)
     if norm == "pre":
+        assert decoder.final_norm is not None
         expected = decoder.final_norm(expected)
     output, weights = decoder(X, MEMORY, TARGET_MASK, SOURCE_MASK, return_weights=True)
     np.testing.assert_allclose(output, expected, atol=1e-6)

@@ -56,6 +56,7 @@ def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> 
     first, second = encoder.layers
     expected = second(first(x, MASK), MASK)
     if norm == "pre":  # the sum of all sub-layers has never been normalised
+        assert encoder.final_norm is not None
         expected = encoder.final_norm(expected)
     np.testing.assert_allclose(encoder(x, MASK), expected, atol=1e-6)
 

@@ -23,7 +23,14 @@ from .words import Draw, Pair, Person, counted, indefinite
 
 _ASKED_ONE = tuple(person for person in ASKED if not person.many)
 _WANTED = SOLD + nouns.PETS
-_ALL = SOLD + nouns.PETS + nouns.FARM_ANIMALS + nouns.WILD_ANIMALS + nouns.SMALL_ANIMALS
+_ALL = (
+    SOLD
+    + nouns.LANDSCAPE
+    + nouns.PETS
+    + nouns.FARM_ANIMALS
+    + nouns.WILD_ANIMALS
+    + nouns.SMALL_ANIMALS
+)
 _WORN = nouns.CLOTHES + nouns.WORN + nouns.JEWELRY
 _MENS = tuple(noun for noun in _WORN if noun.en not in ("skirt", "dress", "necklace"))
 _WOMENS = tuple(noun for noun in _WORN if noun.en != "tie")
@@ -58,7 +65,7 @@ def _praised(draw: Draw) -> Pair:
 def _origin(draw: Draw) -> Pair:
     subject, shape = draw(SUBJECTS), draw.form(("is", "from", "ask", "not"))
     if shape == "from":
-        place = draw(COUNTRIES + CITIES)
+        place = draw(draw.form((COUNTRIES, CITIES)))
         verb, chinese = draw.form(((subject.be, "来自"), (subject.present("come"), "来自")))
         return f"{subject.en} {verb} from {place.en}", subject.zh + chinese + place.zh
     nation = draw(NATIONALITIES)
@@ -267,8 +274,8 @@ def _wears(draw: Draw) -> Pair:
 _PRICES: dict[str, range] = {
     "fruit": range(2, 20),
     "food": range(3, 60),
-    "text": range(15, 90, 5),
-    "vessel": range(10, 90, 5),
+    "text": range(11, 99),
+    "vessel": range(10, 99),
     "item": range(10, 200, 5),
     "clothes": range(50, 990, 10),
     "furniture": range(100, 990, 50),

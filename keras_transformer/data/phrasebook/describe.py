@@ -22,8 +22,9 @@ from .verbs import pointed
 from .words import Adjective, Draw, Noun, Pair
 
 OWNED = (
-    nouns.CLOTHES[:9]
-    + nouns.JEWELRY
+    nouns.CLOTHES[:5]
+    + nouns.CLOTHES[7:9]
+    + nouns.JEWELRY[:2]
     + nouns.DEVICES
     + nouns.OWN_VEHICLES
     + nouns.CARRIED
@@ -55,6 +56,7 @@ _STATED = (
     + nouns.PETS
     + nouns.WILD_ANIMALS
     + nouns.BUILDINGS
+    + nouns.LANDSCAPE
 )
 _PAINTED = nouns.CLOTHES[:9] + nouns.WORN[:3] + nouns.VEHICLES + nouns.CARRIED + nouns.STATIONERY
 _WAS = (("yesterday", "昨天"), ("last week", "上个星期"), ("this morning", "今天早上"))
@@ -71,7 +73,9 @@ def degree(draw: Draw, adjective: Adjective, negative: bool) -> Pair:
         if draw.chance(0.5):
             return f"a little {adjective.en}", "有点" + adjective.zh
         return f"too {adjective.en}", f"太{adjective.zh}了"
-    much, zh_much = draw.form(_DEGREES)
+    # "very delicious" is said by few.
+    degrees = _DEGREES[3:] if adjective.en == "delicious" else _DEGREES
+    much, zh_much = draw.form(degrees)
     return much + adjective.en, zh_much + adjective.zh
 
 

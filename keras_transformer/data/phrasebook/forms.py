@@ -28,6 +28,7 @@ _IRREGULAR: dict[str, tuple[str, str, str]] = {
     "eat": ("ate", "eaten", ""),
     "feed": ("fed", "fed", ""),
     "find": ("found", "found", ""),
+    "fly": ("flew", "flown", ""),
     "forget": ("forgot", "forgotten", "forgetting"),
     "get": ("got", "gotten", "getting"),
     "give": ("gave", "given", ""),
@@ -39,6 +40,7 @@ _IRREGULAR: dict[str, tuple[str, str, str]] = {
     "lose": ("lost", "lost", ""),
     "make": ("made", "made", ""),
     "meet": ("met", "met", ""),
+    "plan": ("planned", "planned", "planning"),
     "put": ("put", "put", "putting"),
     "read": ("read", "read", ""),
     "ride": ("rode", "ridden", ""),
@@ -55,6 +57,7 @@ _IRREGULAR: dict[str, tuple[str, str, str]] = {
     "teach": ("taught", "taught", ""),
     "tell": ("told", "told", ""),
     "think": ("thought", "thought", ""),
+    "understand": ("understood", "understood", ""),
     "wear": ("wore", "worn", ""),
     "write": ("wrote", "written", ""),
 }

@@ -44,7 +44,7 @@ WORN = read_nouns(
     "clothes",
     """hat,帽子,顶; scarf,围巾,条; tie,领带,条; pair of gloves,手套,副; pair of glasses,眼镜,副""",
 )
-JEWELRY = read_nouns("clothes", "watch,手表,块; ring,戒指,枚; necklace,项链,条")
+JEWELRY = read_nouns("jewelry", "watch,手表,块; ring,戒指,枚; necklace,项链,条")
 DEVICES = read_nouns(
     "device",
     """phone,手机,部; computer,电脑,台; camera,照相机,台; television,电视机,台; radio,收音机,台;
@@ -174,8 +174,6 @@ _ADJECTIVES = read_adjectives(
     fat,胖,胖胖的,fatter,*
     clever,聪明,聪明的,cleverer
     lazy,懒,很懒的,lazier,*
-    warm,暖和,暖和的,warmer
-    thick,厚,很厚的,thicker,*
     popular,受欢迎,受欢迎的,-
     dangerous,危险,危险的,-,*
     quiet,安静,安静的,quieter
@@ -185,8 +183,7 @@ _ADJECTIVES = read_adjectives(
     important,重要,重要的,-
     famous,出名,著名的,-
     ancient,古老,古老的,-
-    special,特别,特别的,-
-    high,高,很高的,higher,*"""
+    special,特别,特别的,-"""
 )
 COLORS = tuple(
     Adjective(en, zh, zh + "的", "")
@@ -219,6 +216,7 @@ FITTING: dict[str, tuple[Adjective, ...]] = {
     "text": _chosen("interesting boring difficult useful long short simple strange"),
     "film": _chosen("interesting boring good"),
     "clothes": _chosen("new old beautiful expensive cheap comfortable"),
+    "jewelry": _chosen("new old beautiful expensive cheap"),
     "device": _chosen("new old expensive cheap good"),
     "instrument": _chosen("new old expensive cheap good beautiful"),
     "vehicle": _chosen("new old expensive cheap fast"),

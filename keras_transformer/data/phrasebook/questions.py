@@ -29,6 +29,7 @@ _SURPRISING = named_frames("eat", "drink", "buy", "sell")
 _OBTAINED = named_frames("buy", "borrow")
 _DATED = named_frames("buy", "borrow", "read", "watch", "write", "repair", "sell", "draw")
 _NUMBERED = tuple(frame for frame in FRAMES if frame.en not in ("ask", "choose"))
+_SEEN = tuple(item for item in UNDER_WAY if item in SHARED)
 _REPEATED = tuple(item for item in UNDER_WAY if item.zh_object)
 
 
@@ -150,7 +151,7 @@ def _when_done(draw: Draw) -> Pair:
 
 
 def _where_done(draw: Draw) -> Pair:
-    subject, action = draw(ASKED), activity(draw, UNDER_WAY)
+    subject, action = draw(ASKED), activity(draw, _SEEN)
     if draw.chance(0.5):
         return (
             f"where {subject.do} {subject.en} usually {action.en}?",
@@ -236,8 +237,8 @@ def _choice(draw: Draw) -> Pair:
     )
 
 
-def _asks_for_thing(draw: Draw) -> Pair:
-    """Ask whether somebody did something with a known person."""
+def _plans_with(draw: Draw) -> Pair:
+    """Ask whether somebody wants to do something with a known person."""
     subject, action, time = draw(ASKED), activity(draw, SHARED), draw.form(FUTURE_DAYS)
     companion = another(draw, subject)
     verb, chinese = draw.form((("want", "想"), ("plan", "打算")))
@@ -247,7 +248,7 @@ def _asks_for_thing(draw: Draw) -> Pair:
     )
 
 
-def _counted_choice(draw: Draw) -> Pair:
+def _really(draw: Draw) -> Pair:
     """Ask whether a number of things was bought, eaten or seen."""
     subject, time = draw(ASKED), draw.form(PAST_DAYS)
     action = with_several(draw, _SURPRISING)
@@ -278,6 +279,6 @@ PATTERNS = (
     (_how_often, 0.6),
     (_how_long, 0.6),
     (_choice, 0.6),
-    (_asks_for_thing, 0.5),
-    (_counted_choice, 0.5),
+    (_plans_with, 0.5),
+    (_really, 0.5),
 )

@@ -92,13 +92,12 @@ def _let_us(draw: Draw) -> Pair:
             f"let's {action.en} {place.at} {place.en}",
             f"我们在{place.zh_inside}{action.zh}吧",
         )
-    action = activity(draw)
+    action = activity(draw, SHARED)
     if shape == "shall":
         return f"shall we {action.en} {day.en}?", f"我们{day.zh}{action.zh}好吗？"
     if shape == "why not":
         return f"why don't we {action.en} {day.en}?", f"我们{day.zh}为什么不{action.zh}呢？"
     if shape == "together":
-        action = activity(draw, SHARED)
         return f"let's {action.en} together {day.en}", f"我们{day.zh}一起{action.zh}吧"
     if shape == "time":
         return f"let's {action.en} {day.en}", f"我们{day.zh}{action.zh}吧"

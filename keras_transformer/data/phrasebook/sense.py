@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .people import CIRCLE
-
 _YOUNG = {"the boy", "the girl", "the children", "boy", "girl", "child"}
 _GROWN_UP = {
     "beer",
@@ -20,13 +18,9 @@ _GROWN_UP = {
 }
 _EYES_ON_THE_ROAD = {"drive", "run", "take a walk"}
 _WATCHING = {"watch TV"}
-# A class has one teacher, a company one boss: they do not envy or teach themselves.
-_TEACHERS = {person.en for person in CIRCLE if person.en.endswith("teacher")} | {"the teacher"}
-_TEACHING = {"the teachers"}
 _EXCLUSIONS: tuple[tuple[set[str], set[str]], ...] = (
     (_YOUNG, _GROWN_UP),
     (_EYES_ON_THE_ROAD, _WATCHING),
-    (_TEACHERS, _TEACHING),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import nouns
-from .forms import with_article
+from .forms import chinese_number, english_number, plural, with_article
 from .people import NAMES, PRONOUNS
 from .places import BESIDE, IN, ON, PARKS, ROOMS, TOWN, minutes
 from .words import Draw, Noun, Pair, Phrase, counted, indefinite, read_phrases
@@ -227,7 +227,36 @@ def _from_here(draw: Draw) -> Pair:
     return english, chinese
 
 
+_MEMBERS = (
+    ("student", "学生", "个", "class", "班里"),
+    ("teacher", "老师", "位", "school", "学校里"),
+    ("doctor", "医生", "位", "hospital", "医院里"),
+    ("worker", "工人", "位", "factory", "工厂里"),
+    ("engineer", "工程师", "位", "company", "公司里"),
+    ("room", "房间", "个", "hotel", "酒店里"),
+)
+
+
+def _how_many_there_are(draw: Draw) -> Pair:
+    """Numbers from eleven to ninety-nine."""
+    number = 11 + draw.form(range(89))
+    draw.remember(str(number))
+    if draw.chance(0.3):
+        noun = draw(nouns.READING[:4])
+        return (
+            f"this {noun.en} has {english_number(number)} pages",
+            f"这{noun.measure}{noun.zh}有{chinese_number(number)}页",
+        )
+    member, zh_member, measure, where, zh_where = draw.form(_MEMBERS)
+    draw.remember(member)
+    return (
+        f"there are {english_number(number)} {plural(member)} in the {where}",
+        f"{zh_where}有{chinese_number(number)}{measure}{zh_member}",
+    )
+
+
 PATTERNS = (
+    (_how_many_there_are, 1),
     (_there_is, 1.5),
     (_is_there, 1.1),
     (_thing_is_at, 1.2),

@@ -101,16 +101,17 @@ def _past_negative(draw: Draw) -> Pair:
 
 def _under_way(draw: Draw) -> Pair:
     subject = draw(SUBJECTS)
+    if draw.chance(0.2):
+        action = activity(draw, UNDER_WAY) if draw.chance(0.5) else usually(draw)
+        return (
+            f"{subject.en} {subject.be} not {action.gerund}",
+            f"{subject.zh}没有在{action.zh}",
+        )
     kind = draw.form(("activity", "one", "usual"))
     if kind == "activity":
         action = activity(draw, UNDER_WAY)
     else:
         action = with_one(draw, _MADE) if kind == "one" else usually(draw)
-    if draw.chance(0.2):
-        return (
-            f"{subject.en} {subject.be} not {action.gerund}",
-            f"{subject.zh}没有在{action.zh_weak}",
-        )
     now, zh_now = (" now", "现在") if draw.chance(0.3) else ("", "")
     return f"{subject.en} {subject.be} {action.gerund}{now}", f"{subject.zh}{zh_now}在{action.zh}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import nouns
+from .describe import degree
 from .people import ASKED, CIRCLE, FAMILY, FEELINGS, NAMES, PRONOUNS, SUBJECTS, TRAITS, another
 from .places import FUTURE_DAYS, PAST_DAYS
 from .verbs import (
@@ -169,10 +170,8 @@ def _that_was_bought(draw: Draw) -> Pair:
             return f"this is {clause}", f"这是{zh_clause}"
         return f"{fan.en} {fan.present('like')} {clause}", f"{fan.zh}喜欢{zh_clause}"
     adjectives = nouns.STATED[noun.kind]
-    adjective = draw(adjectives[:1] if past == "made" else adjectives)
-    return f"{clause} {'was' if past == 'lost' else 'is'} very {adjective.en}", (
-        f"{zh_clause}非常{adjective.zh}"
-    )
+    said, zh_said = degree(draw, draw(adjectives[:1] if past == "made" else adjectives), False)
+    return f"{clause} {'was' if past == 'lost' else 'is'} {said}", zh_clause + zh_said
 
 
 def _who_is_meant(draw: Draw) -> Pair:
@@ -212,14 +211,14 @@ def _sure(draw: Draw) -> Pair:
     subject, day = draw(ASKED), draw.form(FUTURE_DAYS)
     other = another(draw, subject)
     action = activity(draw)
-    shape = draw.form(("know", "remember", "think"))
-    if shape == "know":
+    shape = draw.form(("ask", "know", "think"))
+    if shape == "ask":
         return (
             f"{subject.do} {subject.en} know that {other.en} {other.present('like')} "
             f"{action.gerund}?",
             f"{subject.zh}知道{other.zh}喜欢{action.zh}吗？",
         )
-    if shape == "remember":
+    if shape == "know":
         return (
             f"{subject.en} {subject.present('know')} that {other.en} {other.present('hate')} "
             f"{action.gerund}",

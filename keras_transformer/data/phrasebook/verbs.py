@@ -35,23 +35,23 @@ class Activity:
         )
 
 
-# Tags: s a skill (can is 会), d can be done for some time, o outdoors, i indoors, h at home.
-_ACTIVITIES = """swim,游,泳,sd; dance,跳,舞,sd; sing,唱,歌,sdi; cook,做,饭,sdh; drive,开,车,sd;
-run,跑,步,do; work,工作,,d; rest,休息,,dih; exercise,锻炼,,do; take a walk,散,步,do;
-take a shower,洗,澡,h; go shopping,去,购物,; watch TV,看,电视,dih; listen to music,听,音乐,dih;
-listen to the radio,听,广播,dih; play basketball,打,篮球,sdo; play football,踢,足球,sdo;
-play tennis,打,网球,sdo; play table tennis,打,乒乓球,sdi; play volleyball,打,排球,sdo;
-play baseball,打,棒球,sdo; play chess,下,棋,sdi; play the piano,弹,钢琴,sdh;
-play the guitar,弹,吉他,sdih; play the violin,拉,小提琴,sdih; play games,玩,游戏,dih;
+# Tags: s a skill (can is 会), d can be done for some time, o outdoors, h at home.
+_ACTIVITIES = """swim,游,泳,sd; dance,跳,舞,sd; sing,唱,歌,sd; cook,做,饭,sdh; drive,开,车,sd;
+run,跑,步,do; work,工作,,d; rest,休息,,dh; exercise,锻炼,,do; take a walk,散,步,do;
+take a shower,洗,澡,h; go shopping,去,购物,; watch TV,看,电视,dh; listen to music,听,音乐,dh;
+listen to the radio,听,广播,dh; play basketball,打,篮球,sdo; play football,踢,足球,sdo;
+play tennis,打,网球,sdo; play table tennis,打,乒乓球,sd; play volleyball,打,排球,sdo;
+play baseball,打,棒球,sdo; play chess,下,棋,sd; play the piano,弹,钢琴,sdh;
+play the guitar,弹,吉他,sdh; play the violin,拉,小提琴,sdh; play games,玩,游戏,dh;
 ride a bike,骑,自行车,sdo; ride a horse,骑,马,sd; climb mountains,爬,山,;
-surf the internet,上,网,dih; do homework,做,作业,dih; do housework,做,家务,dh;
+surf the internet,上,网,dh; do homework,做,作业,dh; do housework,做,家务,dh;
 clean the room,打扫,房间,h; clean the kitchen,打扫,厨房,h; wash clothes,洗,衣服,h;
-wash the dishes,洗,碗,h; take photos,拍,照,o; draw pictures,画,画,sdi; read books,看,书,dih;
-read the newspaper,看,报纸,dih; chat,聊,天,doi; study,学习,,dih; ski,滑,雪,sd; skate,滑,冰,sd;
+wash the dishes,洗,碗,h; take photos,拍,照,o; draw pictures,画,画,sd; read books,看,书,dh;
+read the newspaper,看,报纸,dh; chat,聊,天,do; study,学习,,dh; ski,滑,雪,sd; skate,滑,冰,sd;
 go fishing,去,钓鱼,; plant trees,种,树,; plant flowers,种,花,; feed the cat,喂,猫,h;
 feed the dog,喂,狗,h; walk the dog,遛,狗,do; make dumplings,包,饺子,sdh; make tea,泡,茶,h;
-make cakes,做,蛋糕,sh; have a meeting,开,会,di; take notes,记,笔记,i;
-take a nap,睡,午觉,h; do yoga,做,瑜伽,sdoi; fly a kite,放,风筝,so"""
+make cakes,做,蛋糕,sh; have a meeting,开,会,d; take notes,记,笔记,;
+take a nap,睡,午觉,h; do yoga,做,瑜伽,sdo; fly a kite,放,风筝,so"""
 
 ACTIVITIES = tuple(
     Activity(en.strip(), verb, object_, tags)
@@ -69,7 +69,6 @@ UNDER_WAY = tuple(item for item in ACTIVITIES if not item.en.startswith("go "))
 SKILLS = tuple(item for item in ACTIVITIES if "s" in item.tags)
 LASTING = tuple(item for item in ACTIVITIES if "d" in item.tags)
 OUTDOORS = tuple(item for item in ACTIVITIES if "o" in item.tags)
-INDOORS = tuple(item for item in ACTIVITIES if "i" in item.tags)
 AT_HOME = tuple(item for item in ACTIVITIES if "h" in item.tags)
 
 
