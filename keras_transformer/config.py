@@ -75,7 +75,7 @@ class ModelConfig:
     positions: Positions = "sinusoidal"
     """How the model knows order: sinusoidal (the paper), learned, rotary, alibi or none."""
     max_positions: int = 1024
-    """Longest sequence that learned positions can hold; the others have no limit."""
+    """Positions that are learned, data.max_tokens or more; the other kinds have no limit."""
     embeddings: Embeddings = "tied"
     """tied: source, target and projection share one matrix (section 3.4); decoder: target
     and projection share; untied: three matrices."""
@@ -187,7 +187,8 @@ class TrainConfig:
     max_steps: int = 100_000
     """Optimizer steps in all."""
     max_minutes: float = 0.0
-    """Stop after this long even if steps are left; 0 means no limit."""
+    """Stop after this long even if steps are left, the time before a --resume counted in;
+    0 means no limit."""
     batch_tokens: int = 25_000
     """Target tokens in a batch, padding not counted; source tokens have the same limit."""
     warmup_steps: int = 4_000
@@ -287,10 +288,20 @@ class Config:
                 "true for model.embeddings tied (decoder and untied work without)",
                 self.data.joint,
             )
+        if self.model.positions == "learned":
+            _require(
+                self.model.max_positions >= self.data.max_tokens,
+                "model.max_positions",
+                f"at least data.max_tokens ({self.data.max_tokens}) for learned positions",
+                self.model.max_positions,
+            )
 
 
+# The presets for small corpora are Pre-LN: within their few thousand steps Post-LN, the
+# paper's order and the default of `base` and `big`, hardly begins to look at the source.
 _TINY: dict[str, Any] = {
     "model": {
+        "norm": "pre",
         "encoder_layers": 4,
         "decoder_layers": 4,
         "d_model": 128,
@@ -304,7 +315,7 @@ _TINY: dict[str, Any] = {
         "max_steps": 8_000,
         "batch_tokens": 4_350,  # at most; about 4,096 real tokens on average
         "warmup_steps": 2_000,
-        "learning_rate_factor": 2.53,  # peak rate 0.005
+        "learning_rate_factor": 2.0,  # peak rate 0.004
         "checkpoint_every": 250,
         "average": 10,
     },
@@ -315,20 +326,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Minutes on two cores, for the built-in corpus.
     "demo": {
         "model": {
+            "norm": "pre",
             "encoder_layers": 3,
             "decoder_layers": 3,
             "d_model": 128,
             "heads": 4,
-            "d_ff": 512,
+            "d_ff": 256,
             "dropout": 0.1,
         },
-        "data": {"vocabulary": 4_000},
+        "data": {"vocabulary": 2_500},
         "train": {
-            "max_steps": 1_500,
+            "max_steps": 1_000,
             "batch_tokens": 2_048,
             "warmup_steps": 400,
             "learning_rate_factor": 1.0,
-            "checkpoint_every": 250,
+            "checkpoint_every": 200,
             "average": 3,
             "dev_sentences": 200,
         },
@@ -337,8 +349,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tiny": _TINY,
     # Hundreds of thousands of pairs.
     "small": {
-        "model": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 4}
-        | {"d_ff": 1024, "dropout": 0.3},
+        "model": {
+            "norm": "pre",
+            "encoder_layers": 3,
+            "decoder_layers": 3,
+            "d_model": 256,
+            "heads": 4,
+            "d_ff": 1024,
+            "dropout": 0.3,
+        },
         "data": {"vocabulary": 10_000},
         "train": {
             "max_steps": 20_000,

@@ -7,6 +7,7 @@ option answer at once.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib
 import logging
@@ -33,6 +34,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 # TensorFlow 2.21 prints these while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says:
 # its logging has not yet read the variable then.
 _GREETING = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
+
+# Writing that fails without any fault of the program, often without a file name.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[..., int]]:
@@ -65,9 +69,10 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
                 print("interrupted", file=sys.stderr)
                 return 130
             except OSError as error:
-                if error.filename is None:
+                if error.filename is None and error.errno not in _FULL:
                     raise
-                return _failed(name, f"{error.filename}: {error.strerror}")
+                place = f"{error.filename}: " if error.filename is not None else ""
+                return _failed(name, f"{place}{error.strerror}")
             return 0
 
         return run
@@ -96,15 +101,27 @@ def standard_input() -> Iterator[str]:
 
 @contextlib.contextmanager
 def output(path: str | None) -> Iterator[TextIO]:
-    """A UTF-8 text stream: standard output, or a file that appears only when it is whole."""
+    """A UTF-8 text stream: standard output, or a file that appears only when it is whole.
+
+    Raises:
+        UsageError: ``path`` is a folder, or in none.
+    """
     if path is None:
         yield sys.stdout
         return
-    aside = Path(f"{path}.part")
+    place = Path(os.path.realpath(path))  # a link stays one
+    if place.is_dir() or not place.parent.is_dir():
+        found = "a folder" if place.is_dir() else "no such folder"
+        raise UsageError(f"--output {path}: expected a file to write, found {found}")
+    if place.exists() and not place.is_file():  # a device or a pipe cannot be replaced
+        with place.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        return
+    aside = place.with_name(f"{place.name}.part")
     try:
         with aside.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
-        aside.replace(path)
+        aside.replace(place)
     finally:
         aside.unlink(missing_ok=True)
 

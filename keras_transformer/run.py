@@ -11,19 +11,21 @@ dev.translations.txt   what they make of the dev set
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from keras_transformer.config import Config, from_dict, to_dict
+from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 from keras_transformer.data.prepare import Prepared, prepare
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
@@ -63,38 +65,43 @@ class Run:
             The run, and its data.
 
         Raises:
-            RunError: Something is there already.
-            UserError: The data or the configuration cannot be used; nothing is left behind.
+            RunError: Something is there already, or is being made by another process.
+            UserError: The data or the configuration cannot be used; no run is left behind.
         """
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(
-                f"{path}: exists already; go on with it by --resume, or name another --run"
-            )
+        _check_free(path)
         staging = path.with_name(f".{path.name}.partial")
-        shutil.rmtree(staging, ignore_errors=True)  # left by a start that was killed
         try:
-            staging.mkdir(parents=True)
-            prepared = prepare(config.data, staging, log)
-            config = _with_vocabulary(config, prepared.tokenizer)
-            text = yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
-            (staging / "config.yaml").write_text(text, encoding="utf-8")
-            (staging / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
-            if path.exists():
-                path.rmdir()
-            staging.rename(path)
+            staging.mkdir(parents=True, exist_ok=True)
+            with _alone(staging):
+                run = cls._stage(staging, config, log)
+                staging.rename(path)
         except OSError as error:
             raise RunError(f"{path}: cannot make the run folder: {error}") from error
-        finally:
+        run = dataclasses.replace(run, path=path)
+        return run, run.prepared(lambda line: None)
+
+    @classmethod
+    def _stage(cls, staging: Path, config: Config, log: Callable[[str], None]) -> Run:
+        """Make the run in a folder of which nothing stays if that fails."""
+        try:
+            for name in os.listdir(staging):  # left by a start that was killed
+                _remove(staging / name)
+            prepared = prepare(config.data, staging, log)
+            run = cls(staging, _with_vocabulary(config, prepared.tokenizer))
+            run.write_config()
+            text = json.dumps(versions(), indent=2) + "\n"
+            (staging / "versions.json").write_text(text, encoding="utf-8")
+        except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
-        return cls(path, config), prepare(config.data, path, lambda line: None)
+            raise
+        return run
 
     @classmethod
     def open(cls, path: Path) -> Run:
         """Open the folder of an earlier run.
 
         Raises:
-            RunError: There is no run.
-            ConfigError: Its configuration is damaged.
+            RunError: There is no run, or its configuration is damaged.
         """
         file = path / "config.yaml"
         if not file.is_file():
@@ -105,7 +112,20 @@ class Run:
             raise RunError(f"{file}: cannot be read: {error}") from error
         if not isinstance(values, dict):
             raise RunError(f"{file}: expected sections with fields, got {values!r}")
-        return cls(path, from_dict(values))
+        try:
+            return cls(path, from_dict(values))
+        except (ConfigError, TypeError) as error:  # TypeError: text where a number belongs
+            raise RunError(f"{file}: {error}") from error
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from training in this folder.
+
+        Raises:
+            RunError: Another process does so now.
+        """
+        with _alone(self.path):
+            yield
 
     @property
     def best_weights(self) -> Path:
@@ -139,30 +159,133 @@ class Run:
         model = transformer.build(self.config.model)
         try:
             model.load_weights(self.best_weights)
+            found = _parameters(self.best_weights)
         except (ValueError, OSError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"{self.best_weights}: cannot be loaded: {reason}") from error
+        if found != model.count_params():  # Keras passes over what has no place in the model
+            raise RunError(
+                f"{self.best_weights}: expected the {model.count_params():,} parameters of the "
+                f"model in config.yaml, got {found:,}"
+            )
         return model
 
     def save_best(self, model: keras.Model) -> None:
-        """Store the weights of ``model`` as the best, written aside and then renamed."""
-        aside = self.path / ".writing.weights.h5"
-        model.save_weights(aside)
-        os.replace(aside, self.best_weights)
+        """Store the weights of ``model`` as the best, without its optimizer.
+
+        Raises:
+            RunError: The file cannot be written; what was there before stays.
+        """
+        import keras
+
+        bare = keras.Model(model.input, model.output)
+        _check_space(self.path, 4 * model.count_params())
+        with _aside(self.best_weights) as place:
+            bare.save_weights(place)
+
+    def write_config(self) -> None:
+        """Store the configuration in the folder.
+
+        Raises:
+            RunError: The file cannot be written; what was there before stays.
+        """
+        text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
+        with _aside(self.path / "config.yaml") as place:
+            place.write_text(text, encoding="utf-8")
 
     def write_dev_translations(self, lines: list[str]) -> None:
-        """Store what the best weights make of the dev set."""
-        aside = self.path / ".writing.translations"
-        aside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        os.replace(aside, self.path / "dev.translations.txt")
+        """Store what the best weights make of the dev set.
+
+        Raises:
+            RunError: The file cannot be written; what was there before stays.
+        """
+        with _aside(self.path / "dev.translations.txt") as place:
+            place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def versions() -> dict[str, Any]:
     """Versions of Python and of the libraries that a result depends on."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in _LIBRARIES:
-        found[name] = importlib.metadata.version(name)
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:  # as with TensorFlow's other builds
+            found[name] = "not installed under this name"
     return found
+
+
+def _check_free(path: Path) -> None:
+    """Refuse a place where no run folder can be made."""
+    if path.name in ("", ".."):  # "." has no name either
+        raise RunError(f"{path}: expected the name of a folder to make")
+    if path.is_dir():
+        if any(path.iterdir()):
+            raise RunError(
+                f"{path}: exists already; go on with it by --resume, or name another --run"
+            )
+    elif path.exists() or path.is_symlink():
+        raise RunError(f"{path}: expected a folder to make, found something else there")
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold a lock on a folder, without a file in it. It ends with the process at the latest."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{directory}: another process is at work in it") from None
+        except OSError:  # a file system that knows no locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """A place to write a file, which then appears whole or not at all."""
+    place = path.with_name(f".writing.{path.name}")
+    try:
+        yield place
+        os.replace(place, path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error}") from error
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def _check_space(directory: Path, needed: int) -> None:
+    """Refuse to write so many bytes on a full disk: HDF5 may crash on it."""
+    free = shutil.disk_usage(directory).free
+    if free < 1.1 * needed + 2**20:  # its own tables take some too
+        raise RunError(
+            f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
+            f"{free / 2**20:,.1f} MB are free on the disk"
+        )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _parameters(weights: Path) -> int:
+    """Numbers in a file of weights; states of dropout are whole numbers and do not count."""
+    import h5py
+
+    sizes: list[int] = []
+
+    def count(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind == "f":
+            sizes.append(item.size)
+
+    with h5py.File(weights) as file:
+        file["layers"].visititems(count)
+    return sum(sizes)
 
 
 def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:

@@ -82,6 +82,10 @@ def test_left_out_fields_come_from_the_base() -> None:
         ),
         ({"model": {"source_vocabulary": 5}}, r"model\.embeddings: .*\(5 and 0\), got 'tied'"),
         ({"data": {"joint": False}}, r"data\.joint: expected true for model\.embeddings tied"),
+        (
+            {"model": {"positions": "learned", "max_positions": 255}},
+            r"model\.max_positions: expected at least data\.max_tokens \(256\).*, got 255",
+        ),
         ({"data": {"vocabulary": 299}}, r"data\.vocabulary: expected 300 or more, got 299"),
         ({"data": {"train": ""}}, r"data\.train: expected a non-empty text, got ''"),
         ({"data": {"max_ratio": 1.0}}, r"data\.max_ratio: expected 0 \(keep all\) or a number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -36,6 +37,11 @@ def test_exit_status_and_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(missing, capsys) == (
         2,
         "keras_transformer.train: error: text/a.en: No such file or directory\n",
+    )
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a write has no file name
+    assert status(full, capsys) == (
+        2,
+        "keras_transformer.train: error: No space left on device\n",
     )
 
 
@@ -100,6 +106,29 @@ def test_output_file_appears_only_when_whole(tmp_path: Path) -> None:
         interrupted()
     assert path.read_bytes() == "我爱你。\n".encode()
     assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_output_goes_through_links_and_into_devices(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("real")
+    with entry.output(str(tmp_path / "link")) as stream:
+        print("one", file=stream)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "one\n"
+    before = os.stat(os.devnull)
+    with entry.output(os.devnull) as stream:
+        print("one", file=stream)
+    assert os.stat(os.devnull).st_ino == before.st_ino  # not replaced by a file
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("", "found a folder"), ("none/out", "found no such folder")]
+)
+def test_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, found: str) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(UsageError, match=found) as caught, entry.output(path):
+        pass
+    assert str(caught.value).startswith(f"--output {path}: expected a file to write, ")
+    assert os.listdir(tmp_path) == []
 
 
 def stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:

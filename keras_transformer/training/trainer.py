@@ -9,29 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from keras_transformer.config import Config, SearchConfig, TrainConfig, to_dict
+from keras_transformer.config import Config, TrainConfig, to_dict
 from keras_transformer.data.batches import BatchPlan, dataset
 from keras_transformer.data.prepare import Prepared
 from keras_transformer.data.store import EncodedStore
-from keras_transformer.evaluation.metrics import bleu
-from keras_transformer.inference.translator import Translator
+from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
 from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.dev_set import DevSet, Scores, merit, told
 from keras_transformer.training.distribution import strategy
 from keras_transformer.training.progress import (
     Journal,
     Progress,
+    TrainingError,
     check_finite,
     duration,
     perplexity,
+    tell,
 )
 from keras_transformer.training.schedule import NoamSchedule
 from keras_transformer.training.step import TranslationModel
 
 # What may differ when a run goes on: nothing that its weights or its data depend on.
-RESUMABLE = ("max_steps", "max_minutes", "dev_sentences", "log_every")
+# dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
+RESUMABLE = ("max_steps", "max_minutes", "log_every")
 
 
 def train(config: Config, path: Path, resume: bool = False) -> Run:
@@ -49,25 +53,30 @@ def train(config: Config, path: Path, resume: bool = False) -> Run:
         UserError: The data, the configuration or the folder cannot be used.
         TrainingError: The loss is no number any more.
     """
+    if config.train.dev_sentences:
+        metrics(config.data.target)  # what BLEU needs is missed now, not at the first checkpoint
     if resume:
         run = Run.open(path)
         check_resumable(run.config, config)
         run = dataclasses.replace(run, config=config)
-        journal = Journal(path)
-        prepared = run.prepared(journal.line)
-    else:
-        run, prepared, journal = _begin(config, path)
-    return Training(run, prepared, journal).execute()
+        with run.alone():
+            journal = Journal(path)
+            prepared = run.prepared(journal.line)
+            run.write_config()
+            return Training(run, prepared, journal).execute()
 
-
-def _begin(config: Config, path: Path) -> tuple[Run, Prepared, Journal]:
-    """Make the run folder; what is said before it exists is logged once it does."""
     lines: list[str] = []
-    run, prepared = Run.create(path, config, lines.append)
-    journal = Journal(path)
-    for line in lines:
-        journal.line(line)
-    return run, prepared, journal
+
+    def log(line: str) -> None:
+        tell(line)
+        lines.append(line)
+
+    run, prepared = Run.create(path, config, log)
+    with run.alone():
+        journal = Journal(path)
+        for line in lines:  # told before there was a folder
+            journal.note(line)
+        return Training(run, prepared, journal).execute()
 
 
 def check_resumable(old: Config, new: Config) -> None:
@@ -114,15 +123,13 @@ class Training:
         with strategy().scope():
             self.model = _build(config)
         self.checkpoints = Checkpoints(
-            run.path / "checkpoints", self.model, keep=config.train.average
+            run.path / "checkpoints",
+            self.model,
+            keep=config.train.average,
+            every=config.train.checkpoint_every,
         )
         self._train_plan = self._plan(prepared.train)
-        self._dev_plan = self._plan(prepared.dev)
-        pairs = prepared.dev_pairs[: config.train.dev_sentences]
-        self._dev_sources = [pair.source for pair in pairs]
-        self._dev_references = [pair.target for pair in pairs]
-        search = SearchConfig(beam=1, max_extra=config.search.max_extra)
-        self._translator = Translator(self.model, prepared.tokenizer, search, config.data)
+        self.dev_set = DevSet(self.model, prepared, config, self._plan(prepared.dev))
 
     def _plan(self, store: EncodedStore) -> BatchPlan:
         return BatchPlan(
@@ -134,16 +141,49 @@ class Training:
         )
 
     def execute(self) -> Run:
-        """Train to the limits, average, keep what translates best."""
-        if self.checkpoints.restore_latest():
-            self.journal.forget_after(self.checkpoints.step)
-            self.journal.line(f"going on after step {self.checkpoints.step}")
+        """Train to the limits, average, keep what translates best.
+
+        Raises:
+            UserError: The folder cannot be gone on with, or not be written.
+            TrainingError: The loss is no number any more, or memory does not suffice.
+        """
+        records = self._restore()
         self._describe()
-        progress = Progress(self._config, self.journal, float(self.checkpoints.seconds.numpy()))
-        if not self._finished():
+        last = records[-1] if records else {}
+        if self._finished() and "averaged" in last and self.run.best_weights.exists():
+            self.journal.line(
+                f"finished before: {self.checkpoints.step} steps, {self.run.path}; "
+                "a larger train.max_steps or train.max_minutes goes on"
+            )
+            return self.run
+        progress = Progress(
+            self._config,
+            self.journal,
+            float(self.checkpoints.seconds.numpy()),
+            self._train_plan.batches_per_epoch,
+        )
+        while not self._finished():
             self._fit(progress)
         self._finish(progress)
         return self.run
+
+    def _restore(self) -> list[dict[str, Any]]:
+        """Go back to the last checkpoint, if any; give the records up to it."""
+        restored = self.checkpoints.restore_latest()
+        if not restored and self.run.best_weights.exists():
+            raise RunError(
+                f"{self.run.path / 'checkpoints'}: no checkpoint is left to go on from; "
+                f"{self.run.best_weights.name} still translates. Remove it to begin again"
+            )
+        records = self.journal.forget_after(self.checkpoints.step)
+        for record in records:
+            # The average is judged after the last checkpoint, which cannot know of it.
+            if "averaged" in record and merit(record) > float(self.checkpoints.best_score.numpy()):
+                self.checkpoints.best_score.assign(merit(record))
+                self.checkpoints.best_step.assign(record["step"])
+        if restored:
+            self.journal.line(f"going on after step {self.checkpoints.step}")
+        return records
 
     def _finished(self) -> bool:
         seconds, limit = float(self.checkpoints.seconds.numpy()), self._config.max_minutes * 60
@@ -151,25 +191,33 @@ class Training:
 
     def _fit(self, progress: Progress) -> None:
         step, every = self.checkpoints.step, self._config.checkpoint_every
-        self.model.fit(
-            dataset(self._prepared.train, self._train_plan, step),
-            shuffle=False,
-            # An epoch of `fit` is the stretch between two checkpoints.
-            steps_per_epoch=every,
-            initial_epoch=step // every,
-            epochs=math.ceil(self._config.max_steps / every),
-            callbacks=[progress, _AtCheckpoint(lambda logs: self._checkpoint(logs, progress))],
-            verbose=0,
-        )
+        # After a stop in between, first to where the next checkpoint would have been.
+        short = -step % every
+        try:
+            self.model.fit(
+                dataset(self._prepared.train, self._train_plan, step),
+                shuffle=False,
+                # An epoch of `fit` is the stretch between two checkpoints.
+                steps_per_epoch=short or every,
+                epochs=1 if short else math.ceil((self._config.max_steps - step) / every),
+                callbacks=[progress, _AtCheckpoint(lambda logs: self._checkpoint(logs, progress))],
+                verbose=0,
+            )
+        except tf.errors.ResourceExhaustedError as error:
+            raise TrainingError(
+                "the memory does not suffice for a step; a smaller train.batch_tokens "
+                f"(now {self._config.batch_tokens:,}) needs less"
+            ) from error
 
     def _checkpoint(self, logs: dict[str, float], progress: Progress) -> None:
         """Look at the dev set, keep the best weights, save."""
         step = self.checkpoints.step
-        check_finite(logs["loss"], step)
-        scores, translations = self._evaluate()
+        scores, translations = self.dev_set.evaluate()
+        # The last update may have spoilt the weights: its own loss cannot tell.
+        check_finite(scores["dev_loss"], step, " on the dev set")
         best = self._keep_if_best(scores, translations, step)
         self.checkpoints.seconds.assign(progress.seconds)
-        self.checkpoints.save()
+        # Before the checkpoint: a record too many is dropped on resuming, a missing one is lost.
         self.journal.record(
             {
                 "step": step,
@@ -181,34 +229,16 @@ class Training:
                 **scores,
             }
         )
-        self.journal.line(f"checkpoint at step {step}: {_told(scores)}{' (best)' if best else ''}")
+        self.checkpoints.save()
+        self.journal.line(f"checkpoint at step {step}: {told(scores)}{' (best)' if best else ''}")
 
-    def _evaluate(self) -> tuple[dict[str, float], list[str]]:
-        """Dev loss and perplexity, and BLEU with the translations where asked for."""
-        logs = self.model.evaluate(
-            dataset(self._prepared.dev, self._dev_plan, repeat=False),
-            # Said beforehand, so that Keras does not take the end for a shortage.
-            steps=self._dev_plan.batches_per_epoch,
-            verbose=0,
-            return_dict=True,
-        )
-        scores = {
-            "dev_loss": logs["loss"],
-            "dev_perplexity": perplexity(logs["log_loss"]),
-        }
-        if not self._dev_sources:
-            return scores, []
-        translations = [item.text for item in self._translator.translate(self._dev_sources)]
-        language = self.run.config.data.target
-        scores["dev_bleu"] = bleu(translations, [self._dev_references], language)
-        return scores, translations
-
-    def _keep_if_best(self, scores: dict[str, float], translations: list[str], step: int) -> bool:
-        score = scores.get("dev_bleu", -scores["dev_loss"])
+    def _keep_if_best(self, scores: Scores, translations: list[str], step: int) -> bool:
+        score = merit(scores)
         if score <= float(self.checkpoints.best_score.numpy()):
             return False
         self.run.save_best(self.model)
-        self.run.write_dev_translations(translations)
+        if translations:
+            self.run.write_dev_translations(translations)
         self.checkpoints.best_score.assign(score)
         self.checkpoints.best_step.assign(step)
         return True
@@ -217,11 +247,12 @@ class Training:
         """Average the last checkpoints; keep the average if it translates best."""
         step = self.checkpoints.step
         self.model.set_weights(self.checkpoints.average())
-        scores, translations = self._evaluate()
+        scores, translations = self.dev_set.evaluate()
         best = self._keep_if_best(scores, translations, step)
-        self.journal.record({"step": step, "averaged": self._config.average, **scores})
+        averaged = len(self.checkpoints.averaged())
+        self.journal.record({"step": step, "averaged": averaged, **scores})
         self.journal.line(
-            f"average of the last checkpoints: {_told(scores)}"
+            f"average of the last {averaged} checkpoints: {told(scores)}"
             + (" (best)" if best else f"; step {self.checkpoints.best_step.numpy()} stays best")
         )
         self.journal.line(f"done: {step} steps in {duration(progress.seconds)}, {self.run.path}")
@@ -245,11 +276,6 @@ class _AtCheckpoint(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Call it with the epoch's metrics."""
         self._action(dict(logs))
-
-
-def _told(scores: dict[str, float]) -> str:
-    names = {"dev_loss": "dev loss", "dev_perplexity": "dev perplexity", "dev_bleu": "dev BLEU"}
-    return ", ".join(f"{names[name]} {value:.2f}" for name, value in scores.items())
 
 
 def _build(config: Config) -> TranslationModel:

@@ -1,27 +1,31 @@
-"""A corpus of reversed letters, small enough to train on in seconds."""
+"""A corpus of reversed letters, small enough to train on in seconds, and a run on it."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from keras_transformer.config import Config, from_dict
+from keras_transformer.run import Run
+from keras_transformer.training import trainer
 
 
-@pytest.fixture
-def reversal(tmp_path: Path) -> Callable[..., Config]:
+@pytest.fixture(scope="session")
+def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
     """Write a corpus whose targets are the sources reversed; give a configuration for it."""
     rng = random.Random(0)
+    folder = tmp_path_factory.mktemp("reversal")
 
     def write(name: str, count: int) -> str:
         lines = [" ".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(count)]
-        (tmp_path / f"{name}.a").write_text("".join(f"{line}\n" for line in lines))
-        (tmp_path / f"{name}.b").write_text("".join(f"{line[::-1]}\n" for line in lines))
-        return str(tmp_path / name)
+        (folder / f"{name}.a").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"{name}.b").write_text("".join(f"{line[::-1]}\n" for line in lines))
+        return str(folder / name)
 
     config = from_dict(
         {
@@ -57,3 +61,15 @@ def reversal(tmp_path: Path) -> Callable[..., Config]:
         return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
 
     return configured
+
+
+@pytest.fixture(scope="session")
+def trained(reversal: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Six steps without a stop. Several tests read it; what changes it takes a copy."""
+    return trainer.train(reversal(), tmp_path_factory.mktemp("runs") / "trained")
+
+
+@pytest.fixture
+def copied(trained: Run, tmp_path: Path) -> Run:
+    """A copy of that run, to change."""
+    return Run.open(shutil.copytree(trained.path, tmp_path / "copied"))

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.checkpoints import CheckpointError, Checkpoints
 
 
 def model() -> keras.Model:
@@ -25,7 +26,7 @@ def advance(built: keras.Model, steps: int = 1) -> None:
 def test_average_is_the_mean_of_the_kept_ones(tmp_path: Path) -> None:
     built = model()
     checkpoints = Checkpoints(tmp_path, built, keep=2)
-    for value in (100.0, 1.0, 4.0):  # the first is no longer kept
+    for value in (100.0, 1.0, 4.0):  # the first is not among the last two
         built.set_weights([np.full((2, 1), value), np.full((1,), 2 * value)])
         built.optimizer.iterations.assign_add(1)
         checkpoints.save()
@@ -71,5 +72,60 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build(other.trainable_variables)
     other.compile(optimizer=optimizer, loss="mse")
-    with pytest.raises(ValueError, match=r"[Ss]hape"):
+    with pytest.raises(CheckpointError, match=r"step-0: cannot be read: .*[Ss]hape"):
         Checkpoints(tmp_path, other, keep=1).restore_latest()
+
+
+def saved(directory: Path, *steps: int, keep: int = 2, every: int = 2) -> Checkpoints:
+    """Checkpoints of these steps, whose weights are all equal to the step."""
+    built = model()
+    checkpoints = Checkpoints(directory, built, keep, every)
+    for step in steps:
+        built.set_weights([np.full((2, 1), step), np.full((1,), step)])
+        built.optimizer.iterations.assign(step)
+        checkpoints.save()
+    return checkpoints
+
+
+@pytest.mark.parametrize(
+    ("steps", "mean"),
+    [
+        ((2, 4, 5), (4 + 5) / 2),  # ended in between: the end counts
+        ((2, 4, 5, 6), (4 + 6) / 2),  # went on from there: as if it had never stopped
+    ],
+)
+def test_average_with_a_checkpoint_in_between(
+    tmp_path: Path, steps: tuple[int, ...], mean: float
+) -> None:
+    np.testing.assert_array_equal(saved(tmp_path, *steps).average()[1], [mean])
+
+
+def test_a_damaged_checkpoint_is_named_and_can_be_removed(tmp_path: Path) -> None:
+    saved(tmp_path, 2, 4)
+    [data] = tmp_path.glob("step-4.data*")
+    data.write_bytes(data.read_bytes()[:20])
+    checkpoints = Checkpoints(tmp_path, model(), 2)
+    with pytest.raises(CheckpointError, match=r"step-4: cannot be read: .*Remove its files"):
+        checkpoints.restore_latest()
+    with pytest.raises(CheckpointError, match=r"step-4: cannot be read"):
+        checkpoints.average()
+    for path in tmp_path.glob("step-4.*"):
+        path.unlink()
+    checkpoints = Checkpoints(tmp_path, model(), 2)
+    assert checkpoints.restore_latest()
+    assert checkpoints.step == 2
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
+    checkpoints = saved(tmp_path, 2)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes that a file may have
+    try:
+        checkpoints._model.optimizer.iterations.assign(4)
+        with pytest.raises(CheckpointError, match="cannot write the checkpoint of step 4: "):
+            checkpoints.save()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    again = Checkpoints(tmp_path, model(), 2)
+    assert again.restore_latest()
+    assert again.step == 2

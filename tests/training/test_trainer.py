@@ -5,12 +5,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.config import Config
 from keras_transformer.data.corpus import DataError
+from keras_transformer.evaluation.metrics import EvaluationError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
@@ -19,22 +20,32 @@ from keras_transformer.training.progress import TrainingError
 Reversal = Callable[..., Config]
 
 
-def records(run: Path) -> list[dict]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+def records(run: Run) -> list[dict]:
+    return [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
 
 
 def final_weights(run: Run) -> list[np.ndarray]:
-    import tensorflow as tf
-
+    """Weights, moments and states of dropout in the last checkpoint."""
     reader = tf.train.load_checkpoint(str(run.path / "checkpoints"))
     names = sorted(reader.get_variable_to_shape_map())
-    kept = [name for name in names if name.startswith(("weights/", "optimizer/"))]
+    kept = [name for name in names if name.startswith(("weights/", "optimizer/", "seeds/"))]
     return [reader.get_tensor(name) for name in kept]
 
 
-def test_a_short_run_leaves_a_whole_folder(reversal: Reversal, tmp_path: Path) -> None:
-    run = trainer.train(reversal(), tmp_path / "run")
-    names = {path.name for path in run.path.iterdir()}
+def with_train(config: Config, **train: object) -> Config:
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
+
+
+def assert_same(ours: Run, theirs: Run) -> None:
+    for one, other in zip(final_weights(ours), final_weights(theirs), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# A run that was not interrupted
+
+
+def test_a_short_run_leaves_a_whole_folder(trained: Run) -> None:
+    names = {path.name for path in trained.path.iterdir()}
     assert names == {
         "config.yaml",
         "versions.json",
@@ -46,106 +57,205 @@ def test_a_short_run_leaves_a_whole_folder(reversal: Reversal, tmp_path: Path) -
         "best.weights.h5",
         "dev.translations.txt",
     }
-    found = records(run.path)
+    found = records(trained)
     assert [record["step"] for record in found] == [2, 4, 6, 6]
     assert found[-1]["averaged"] == 2
     for record in found[:-1]:
         assert record["train_perplexity"] > 1
         assert record["tokens_per_second"] > 0
-    kept = {path.name for path in (run.path / "checkpoints").glob("*.index")}
-    assert kept == {"step-4.index", "step-6.index"}
-    assert len((run.path / "dev.translations.txt").read_text().splitlines()) == 5
+    kept = {path.name for path in (trained.path / "checkpoints").glob("*.index")}
+    assert kept == {"step-2.index", "step-4.index", "step-6.index"}
+    assert len((trained.path / "dev.translations.txt").read_text().splitlines()) == 5
+    log = (trained.path / "log.txt").read_text()
+    assert "tokenizer: learning 300 pieces" in log  # from before there was a folder
+    assert "average of the last 2 checkpoints" in log
     # The folder alone is enough to translate, and sizes are filled in.
-    opened = Run.open(run.path)
+    opened = Run.open(trained.path)
     assert opened.config.model.source_vocabulary == opened.tokenizer().source.size
-    assert len(Translator.from_run(run.path).translate(["a b c", ""])) == 2
+    assert len(Translator.from_run(trained.path).translate(["a b c", ""])) == 2
 
 
-def test_average_equals_the_mean_of_the_last_checkpoints(
-    reversal: Reversal, tmp_path: Path
-) -> None:
-    run = trainer.train(reversal(dev_sentences=0), tmp_path / "run")
-    # Without BLEU the best is chosen by dev loss; so early, the last average need not win.
-    best = min(records(run.path), key=lambda record: record["dev_loss"])
-    with h5py.File(run.best_weights) as file:
-        assert len(file) > 0
-    model = run.model()
-    training = trainer.Training(run, run.prepared(print), trainer.Journal(tmp_path))
-    training.model.set_weights(model.get_weights())
-    scores, translations = training._evaluate()
+def test_an_existing_run_is_not_overwritten(trained: Run) -> None:
+    before = (trained.path / "metrics.jsonl").read_text()
+    with pytest.raises(RunError, match="exists already; go on with it by --resume"):
+        trainer.train(trained.config, trained.path)
+    assert (trained.path / "metrics.jsonl").read_text() == before
+
+
+# Stopped by the clock after its first step, then finished, without BLEU
+
+
+@pytest.fixture(scope="module")
+def resumed(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = reversal(dev_sentences=0, max_minutes=1e-6)
+    run = trainer.train(config, tmp_path_factory.mktemp("runs") / "resumed")
+    assert [record["step"] for record in records(run)] == [1, 1]
+    return trainer.train(with_train(run.config, max_minutes=0.0), run.path, resume=True)
+
+
+def test_stopped_and_resumed_equals_never_stopped(resumed: Run, trained: Run) -> None:
+    """Step 1 lies between two checkpoints; those after it lie where they always do."""
+    assert_same(resumed, trained)
+    assert [record["step"] for record in records(resumed)] == [1, 1, 2, 4, 6, 6]
+    ours, theirs = records(resumed)[-1], records(trained)[-1]
+    assert (ours["averaged"], ours["dev_loss"]) == (theirs["averaged"], theirs["dev_loss"])
+
+
+def test_time_and_limits_of_a_resumed_run_are_kept(resumed: Run) -> None:
+    seconds = [record["seconds"] for record in records(resumed) if "averaged" not in record]
+    assert seconds == sorted(seconds)
+    assert Run.open(resumed.path).config == resumed.config
+    assert resumed.config.train.max_minutes == 0
+
+
+def test_without_bleu_the_least_dev_loss_is_best(resumed: Run) -> None:
+    best = min(records(resumed), key=lambda record: record["dev_loss"])
+    training = trainer.Training(resumed, resumed.prepared(print), trainer.Journal(resumed.path))
+    training.model.set_weights(resumed.model().get_weights())
+    scores, translations = training.dev_set.evaluate()
     assert scores["dev_loss"] == pytest.approx(best["dev_loss"], rel=1e-5)
     assert translations == []
+    assert not (resumed.path / "dev.translations.txt").exists()
 
 
-def test_stopped_and_resumed_equals_never_stopped(reversal: Reversal, tmp_path: Path) -> None:
-    whole = trainer.train(reversal(max_steps=6), tmp_path / "whole")
-    part = trainer.train(reversal(max_steps=4), tmp_path / "part")
-    longer = dataclasses.replace(
-        part.config, train=dataclasses.replace(part.config.train, max_steps=6)
+# Going on
+
+
+def test_killed_and_resumed_equals_never_stopped(
+    copied: Run, trained: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if killed while the record of step 4 was being written."""
+    for step in (4, 6):
+        for path in (copied.path / "checkpoints").glob(f"step-{step}.*"):
+            path.unlink()
+    lines = (copied.path / "metrics.jsonl").read_text().splitlines()
+    (copied.path / "metrics.jsonl").write_text(f"{lines[0]}\n{lines[1][:40]}")
+    trainer.train(copied.config, copied.path, resume=True)
+    assert "going on after step 2\n" in capsys.readouterr().err
+    assert_same(copied, trained)
+    timing = ("seconds", "tokens_per_second")
+    ours, theirs = (
+        [{key: value for key, value in record.items() if key not in timing} for record in found]
+        for found in (records(copied), records(trained))
     )
-    resumed = trainer.train(longer, part.path, resume=True)
-    for ours, theirs in zip(final_weights(resumed), final_weights(whole), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert [record["step"] for record in records(part.path)] == [2, 4, 4, 6, 6]
+    assert ours == theirs
 
 
-def test_resuming_a_finished_run_trains_no_further(reversal: Reversal, tmp_path: Path) -> None:
-    run = trainer.train(reversal(), tmp_path / "run")
-    before = final_weights(run)
-    again = trainer.train(run.config, run.path, resume=True)
-    for ours, theirs in zip(final_weights(again), before, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+def test_resuming_a_finished_run_changes_nothing(
+    copied: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def contents() -> dict[Path, bytes]:
+        files = (path for path in copied.path.rglob("*") if path.is_file())
+        return {path: path.read_bytes() for path in files if path.name != "log.txt"}
+
+    before = contents()
+    trainer.train(copied.config, copied.path, resume=True)
+    assert "finished before: 6 steps" in capsys.readouterr().err
+    assert contents() == before
 
 
-def test_max_minutes_stops_with_a_checkpoint(reversal: Reversal, tmp_path: Path) -> None:
-    # Over at once: the first step is the last.
-    run = trainer.train(reversal(max_steps=1000, max_minutes=1e-6), tmp_path / "run")
-    assert records(run.path)[0]["step"] == 1
-    assert run.best_weights.exists()
+def test_a_better_average_stays_best_when_the_run_goes_on(copied: Run) -> None:
+    """No checkpoint holds its score, as it is judged after the last one."""
+    found = records(copied)
+    found[-1]["dev_bleu"] = 99.0
+    text = "".join(json.dumps(record) + "\n" for record in found)
+    (copied.path / "metrics.jsonl").write_text(text)
+    weights = copied.best_weights.read_bytes()
+    trainer.train(with_train(copied.config, max_steps=7), copied.path, resume=True)
+    assert [record["step"] for record in records(copied)] == [2, 4, 6, 6, 7, 7]
+    assert copied.best_weights.read_bytes() == weights
 
 
-def test_an_existing_run_is_not_overwritten(reversal: Reversal, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "precious").write_text("1")
-    with pytest.raises(RunError, match="exists already; go on with it by --resume"):
-        trainer.train(reversal(), tmp_path / "run")
-    assert (tmp_path / "run" / "precious").read_text() == "1"
+def test_a_run_without_checkpoints_keeps_its_best_weights(copied: Run) -> None:
+    for path in (copied.path / "checkpoints").iterdir():
+        path.unlink()
+    weights = copied.best_weights.read_bytes()
+    with pytest.raises(RunError, match="no checkpoint is left to go on from"):
+        trainer.train(with_train(copied.config, max_steps=7), copied.path, resume=True)
+    assert copied.best_weights.read_bytes() == weights
 
 
-def test_bad_data_leave_nothing_behind(reversal: Reversal, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("section", "change", "message"),
+    [
+        ("model", {"d_ff": 64}, r"model\.d_ff: 32, now 64"),
+        ("data", {"max_tokens": 100}, r"data\.max_tokens: 256, now 100"),
+        ("train", {"checkpoint_every": 3}, r"train\.checkpoint_every: 2, now 3"),
+        # BLEU of other sentences could not be compared with the best one so far.
+        ("train", {"dev_sentences": 4}, r"train\.dev_sentences: 5, now 4"),
+    ],
+)
+def test_what_would_make_another_run_is_not_resumed(
+    trained: Run, section: str, change: dict, message: str
+) -> None:
+    part = dataclasses.replace(getattr(trained.config, section), **change)
+    other = dataclasses.replace(trained.config, **{section: part})
+    with pytest.raises(RunError, match=message):
+        trainer.train(other, trained.path, resume=True)
+    assert Run.open(trained.path).config == trained.config
+
+
+def test_a_run_that_another_process_trains_is_not_resumed(trained: Run) -> None:
+    with trained.alone(), pytest.raises(RunError, match="another process"):
+        trainer.train(trained.config, trained.path, resume=True)
+
+
+# What goes wrong
+
+
+def test_bad_data_leave_no_run_behind(reversal: Reversal, tmp_path: Path) -> None:
+    (tmp_path / "bad.a").write_text("a b\nc d\n")
+    (tmp_path / "bad.b").write_text("one line\n")
     config = reversal()
-    (tmp_path / "train.b").write_text("one line\n")
-    with pytest.raises(DataError, match="300"):
-        trainer.train(config, tmp_path / "runs" / "run")
+    data = dataclasses.replace(config.data, train=str(tmp_path / "bad"))
+    with pytest.raises(DataError, match="2 lines.*1"):
+        trainer.train(dataclasses.replace(config, data=data), tmp_path / "runs" / "run")
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_another_architecture_is_not_resumed(reversal: Reversal, tmp_path: Path) -> None:
-    run = trainer.train(reversal(max_steps=1), tmp_path / "run")
-    wider = dataclasses.replace(run.config, model=dataclasses.replace(run.config.model, d_ff=64))
-    with pytest.raises(RunError, match=r"model\.d_ff: 32, now 64"):
-        trainer.train(wider, run.path, resume=True)
-
-
-def test_a_changed_corpus_is_not_resumed(reversal: Reversal, tmp_path: Path) -> None:
-    run = trainer.train(reversal(max_steps=1), tmp_path / "run")
-    with (tmp_path / "train.a").open("a") as file:
-        file.write("a b\n")
-    with pytest.raises(DataError, match="train"):
-        trainer.train(run.config, run.path, resume=True)
-
-
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_checkpoint(
-    reversal: Reversal, tmp_path: Path
+def test_bleu_that_cannot_be_measured_is_refused_at_once(
+    reversal: Reversal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TrainingError, match=r"the loss is (nan|inf)"):
-        trainer.train(reversal(learning_rate_factor=1e30, max_steps=50), tmp_path / "run")
+    class Missing:
+        TOKENIZERS, TOKENIZER_DEFAULT = ("13a", "ko-mecab"), "13a"
+
+        def __init__(self, **options: object) -> None:
+            raise ImportError
+
+    monkeypatch.setattr("keras_transformer.evaluation.metrics.BLEU", Missing)
+    config = reversal()
+    korean = dataclasses.replace(config, data=dataclasses.replace(config.data, target="ko"))
+    with pytest.raises(EvaluationError, match=r"pip install 'sacrebleu\[ko\]'"):
+        trainer.train(korean, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_bfloat16_trains(reversal: Reversal, tmp_path: Path) -> None:
-    run = trainer.train(reversal(precision="bfloat16"), tmp_path / "run")
-    single = trainer.train(reversal(), tmp_path / "single")
-    ours, theirs = records(run.path)[2], records(single.path)[2]
+def test_spoilt_weights_are_never_saved(reversal: Reversal, tmp_path: Path) -> None:
+    """The loss of the first step is a number; what its update leaves behind is none."""
+    config = reversal(learning_rate_factor=1e30, checkpoint_every=1, dev_sentences=0)
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step 1 on the dev set"):
+        trainer.train(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "best.weights.h5").exists()
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_too_little_memory_is_told_with_the_option_that_helps(
+    copied: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*arguments: object, **options: object) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    run = dataclasses.replace(copied, config=with_train(copied.config, max_steps=7))
+    training = trainer.Training(run, run.prepared(print), trainer.Journal(run.path))
+    monkeypatch.setattr(training.model, "fit", exhausted)
+    with pytest.raises(TrainingError, match=r"train\.batch_tokens \(now 200\) needs less"):
+        training.execute()
+
+
+def test_bfloat16_trains(reversal: Reversal, trained: Run, tmp_path: Path) -> None:
+    run = trainer.train(reversal(precision="bfloat16", dev_sentences=0), tmp_path / "run")
+    ours, theirs = records(run)[2], records(trained)[2]
     assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=2e-2)
     assert run.model().dtype_policy.name == "float32"
 
@@ -162,8 +272,8 @@ def test_xla_gives_the_losses_of_plain_execution(reversal: Reversal, tmp_path: P
     plain = dataclasses.replace(compiled, config=dataclasses.replace(compiled.config, train=train))
     training = trainer.Training(plain, compiled.prepared(print), trainer.Journal(tmp_path))
     training.model.set_weights(compiled.model().get_weights())
-    scores, _ = training._evaluate()
-    assert records(compiled.path)[0]["dev_loss"] == pytest.approx(scores["dev_loss"], rel=1e-5)
+    scores, _ = training.dev_set.evaluate()
+    assert records(compiled)[0]["dev_loss"] == pytest.approx(scores["dev_loss"], rel=1e-5)
 
 
 @pytest.mark.slow
@@ -176,7 +286,7 @@ def test_it_learns_to_reverse(reversal: Reversal, tmp_path: Path) -> None:
     )
     data = dataclasses.replace(config.data, vocabulary=300)
     run = trainer.train(dataclasses.replace(config, model=model, data=data), tmp_path / "run")
-    assert max(record["dev_bleu"] for record in records(run.path)) > 60
+    assert max(record["dev_bleu"] for record in records(run)) > 60
     translator = Translator.from_run(run.path)
     lines = ["a b c", "", "h g f e", "a"]
     together = [item.text for item in translator.translate(lines)]

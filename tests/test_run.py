@@ -1,0 +1,304 @@
+"""The run folder: made whole or not at all, and read by everything that comes later."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import yaml
+
+from keras_transformer import run as runs
+from keras_transformer.config import Config, from_dict, to_dict
+from keras_transformer.data.corpus import DataError
+from keras_transformer.model import transformer
+from keras_transformer.run import Run, RunError
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Of the smallest network, on a corpus of a few words."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name, lines in (("train", 30), ("dev", 3)):
+        for language in ("a", "b"):
+            text = "".join(f"{language} {language * (n % 5 + 1)}\n" for n in range(lines))
+            (folder / f"{name}.{language}").write_text(text)
+    values = {
+        "model": {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "heads": 1, "d_ff": 4},
+        "data": {
+            "train": str(folder / "train"),
+            "dev": str(folder / "dev"),
+            "source": "a",
+            "target": "b",
+            "vocabulary": 300,
+        },
+    }
+    return from_dict(values)
+
+
+def create(path: Path, config: Config) -> Run:
+    return Run.create(path, config, lambda line: None)[0]
+
+
+@pytest.fixture
+def run(tmp_path: Path, config: Config) -> Run:
+    return create(tmp_path / "run", config)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As where a disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# Making
+
+
+def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
+    lines: list[str] = []
+    run, prepared = Run.create(tmp_path / "some" / "run", config, lines.append)
+    assert {path.name for path in run.path.iterdir()} == {
+        "config.yaml",
+        "versions.json",
+        "tokenizer",
+        "data",
+    }
+    assert os.listdir(tmp_path / "some") == ["run"]
+    assert any("pieces" in line for line in lines)
+    size = prepared.tokenizer.source.size
+    assert run.config.model.source_vocabulary == run.config.model.target_vocabulary == size
+    assert dataclasses.replace(run.config, model=config.model) == config
+    assert json.loads((run.path / "versions.json").read_text())["keras"] == keras.__version__
+    opened = Run.open(run.path)
+    assert opened == run
+    assert opened.tokenizer().fingerprint == prepared.tokenizer.fingerprint
+    assert len(opened.prepared(lines.append).train) == len(prepared.train) == 30
+
+
+def test_a_library_under_another_name_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_LIBRARIES", ("numpy", "no-such-tensorflow"))
+    found = runs.versions()
+    assert found["numpy"] == np.__version__
+    assert found["no-such-tensorflow"] == "not installed under this name"
+
+
+def test_an_empty_folder_may_be_there(tmp_path: Path, config: Config) -> None:
+    (tmp_path / "run").mkdir()
+    assert create(tmp_path / "run", config).best_weights.parent == tmp_path / "run"
+
+
+def test_what_is_there_is_not_touched(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "precious").write_text("1")
+    (tmp_path / "file").write_text("2")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name, message in (
+        ("full", "full: exists already; go on with it by --resume, or name another --run"),
+        ("file", "file: expected a folder to make, found something else"),
+        ("link", "link: expected a folder to make, found something else"),
+        ("file/run", "file/run: cannot make the run folder: "),
+        (".", "expected the name of a folder to make"),
+        ("..", "expected the name of a folder to make"),
+        ("/", "expected the name of a folder to make"),
+    ):
+        with pytest.raises(RunError, match=message):
+            create(Path(name), config)
+    assert sorted(os.listdir(tmp_path)) == ["file", "full", "link"]
+    assert (tmp_path / "full" / "precious").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "message"),
+    [
+        ("data", {"dev": "nowhere/dev"}, "nowhere/dev: expected nowhere/dev.a"),
+        (
+            "model",
+            {"source_vocabulary": 5000, "target_vocabulary": 5000},
+            r"model\.source_vocabulary: expected 0 or the tokenizer's \d+, got 5000",
+        ),
+    ],
+)
+def test_a_start_that_fails_leaves_nothing(
+    tmp_path: Path, config: Config, section: str, change: dict, message: str
+) -> None:
+    part = dataclasses.replace(getattr(config, section), **change)
+    with pytest.raises((DataError, RunError), match=message):
+        create(tmp_path / "run", dataclasses.replace(config, **{section: part}))
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupted_start_leaves_nothing(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "versions", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        create(tmp_path / "run", config)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, config: Config) -> None:
+    with files_of_at_most(100), pytest.raises(RunError, match="run: cannot make the run folder"):
+        create(tmp_path / "run", config)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_start_left_is_cleared(tmp_path: Path, config: Config) -> None:
+    left = tmp_path / ".run.partial"
+    (left / "data").mkdir(parents=True)
+    (left / "data" / "fingerprint.json").write_text("{}")
+    (left / "log.txt").write_text("old")
+    assert not (create(tmp_path / "run", config).path / "log.txt").exists()
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_two_processes_cannot_make_one_run(tmp_path: Path, config: Config) -> None:
+    staging = tmp_path / ".run.partial"
+    staging.mkdir()
+    with Run(staging, config).alone(), pytest.raises(RunError, match="another process"):
+        create(tmp_path / "run", config)
+    assert staging.is_dir()  # it belongs to the other one
+    create(tmp_path / "run", config)
+
+
+# Opening
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "expected a run folder with config.yaml, found none"),
+        (b"model: {", "config.yaml: cannot be read: while parsing"),
+        (b"\xff", "config.yaml: cannot be read: .*utf-8"),
+        (b"", "config.yaml: expected sections with fields, got None"),
+        (b"model: {d_modl: 3}", r"config.yaml: model\.d_modl: expected one of"),
+        (b"model: {d_model: wide}", "config.yaml: .*'str'"),
+        (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected a number above 0"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_named(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "config.yaml").write_bytes(content)
+    with pytest.raises(RunError, match=message) as caught:
+        Run.open(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_changed_configuration_is_stored(run: Run) -> None:
+    train = dataclasses.replace(run.config.train, max_steps=7)
+    dataclasses.replace(run, config=dataclasses.replace(run.config, train=train)).write_config()
+    assert Run.open(run.path).config.train.max_steps == 7
+
+
+def hold(path: str, config: Config, held: Callable[[], None], free: Callable[[], None]) -> None:
+    with Run(Path(path), config).alone():
+        held()
+        free()
+
+
+def test_the_lock_holds_between_processes_and_ends_with_them(run: Run) -> None:
+    context = multiprocessing.get_context("fork")
+    held, free = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(run.path), run.config, held.set, free.wait))
+    other.start()
+    try:
+        assert held.wait(30)
+        with pytest.raises(RunError, match="another process is at work in it"), run.alone():
+            pass
+    finally:
+        other.kill()  # it has no chance to tidy up
+        other.join()
+    with run.alone():
+        pass
+
+
+# Weights
+
+
+def filled(config: Config, value: float) -> keras.Model:
+    model = transformer.build(config.model)
+    model.set_weights([np.full(weight.shape, value) for weight in model.get_weights()])
+    return model
+
+
+def test_the_best_weights_come_back(run: Run) -> None:
+    with pytest.raises(RunError, match="no best.weights.h5 yet; it comes with the first check"):
+        run.model()
+    model = filled(run.config, 0.5)
+    model.compile(optimizer="adam")
+    model.optimizer.build(model.trainable_variables)
+    run.save_best(model)
+    assert not list(run.path.glob(".writing*"))
+    for weight in Run.open(run.path).model().get_weights():
+        np.testing.assert_array_equal(weight, 0.5)
+    with h5py.File(run.best_weights) as file:  # the moments would treble it
+        assert "optimizer" not in file
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container")  # the message says it better
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"d_ff": 8},
+        {"encoder_layers": 2},  # the file has less than the model
+        {"positions": "learned"},
+        {"norm": "pre"},
+    ],
+)
+def test_weights_of_another_architecture_are_refused(run: Run, change: dict) -> None:
+    other = dataclasses.replace(run.config, model=dataclasses.replace(run.config.model, **change))
+    for stored, opened in ((run.config, other), (other, run.config)):
+        run.save_best(filled(stored, 0.5))
+        with pytest.raises(RunError, match=r"best\.weights\.h5: (cannot be loaded|expected the)"):
+            dataclasses.replace(run, config=opened).model()
+
+
+@pytest.mark.parametrize("keep", [0, 1000])
+def test_damaged_weights_are_refused(run: Run, keep: int) -> None:
+    run.save_best(filled(run.config, 0.5))
+    run.best_weights.write_bytes(run.best_weights.read_bytes()[:keep])
+    with pytest.raises(RunError, match=r"best\.weights\.h5: cannot be loaded"):
+        run.model()
+
+
+def test_a_full_disk_keeps_the_best_weights_of_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.save_best(filled(run.config, 0.5))
+    run.write_dev_translations(["eins"])
+    with files_of_at_most(2000), pytest.raises(RunError, match="translations.txt: cannot be wr"):
+        run.write_dev_translations(["x" * 3000])
+    # Not by the same means: HDF5 crashes on files that it cannot write.
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
+    with pytest.raises(RunError, match=r"0\.0 MB are to be written, 1\.0 MB are free"):
+        run.save_best(filled(run.config, 0.25))
+    assert not list(run.path.glob(".writing*"))
+    assert run.model().get_weights()[0].flat[0] == 0.5
+    assert (run.path / "dev.translations.txt").read_text() == "eins\n"
+
+
+def test_the_stored_configuration_is_plain_yaml(run: Run) -> None:
+    text = (run.path / "config.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == to_dict(run.config)
