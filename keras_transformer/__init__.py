@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_transformer.config import Config as Config
-    from keras_transformer.config import preset as preset
     from keras_transformer.data.tokenizer import Tokenizer as Tokenizer
     from keras_transformer.inference.translator import Translator as Translator
     from keras_transformer.model.transformer import build as build
+    from keras_transformer.presets import preset as preset
     from keras_transformer.run import Run as Run
     from keras_transformer.training.trainer import train as fit_run
 
 _PLACES = {
     "Config": ("config", "Config"),
-    "preset": ("config", "preset"),
+    "preset": ("presets", "preset"),
     "Tokenizer": ("data.tokenizer", "Tokenizer"),
     "Translator": ("inference.translator", "Translator"),
     "build": ("model.transformer", "build"),

@@ -14,7 +14,8 @@ from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
 from jsonargparse import DefaultHelpFormatter as HelpFormatter
 
 from keras_transformer import config as configuration
-from keras_transformer.config import PRESETS, Config
+from keras_transformer import presets
+from keras_transformer.config import Config
 from keras_transformer.errors import UserError
 
 SECTIONS = {item.name: item.default_factory for item in fields(Config)}
@@ -89,8 +90,8 @@ class Options:
     def _over(self, preset: str | None, base: Config | None) -> Config:
         if preset is None:
             return configuration.from_dict(self.given, base)
-        configuration.preset(preset)  # refuses a name that is not there
-        return configuration.from_dict(merged(PRESETS[preset], self.given), base)
+        presets.preset(preset)  # refuses a name that is not there
+        return configuration.from_dict(merged(presets.PRESETS[preset], self.given), base)
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
@@ -139,8 +140,8 @@ def _add_preset(parser: Parser) -> None:
     parser.add_argument(
         "--preset",
         metavar="NAME",
-        help=f"What to start from: {', '.join(PRESETS)}. A configuration file and the command "
-        "line win. Left out: demo for a built-in corpus, tiny for others.",
+        help=f"What to start from: {', '.join(presets.PRESETS)}. A configuration file and the "
+        "command line win. Left out: demo for a built-in corpus, tiny for others.",
     )
 
 
@@ -151,7 +152,7 @@ def _add_section(parser: Parser, section: str) -> None:
             action.help = argparse.SUPPRESS  # a whole section in one option: --config does it
         elif action.dest.startswith(f"{section}."):
             name = action.dest.partition(".")[2]
-            values = [(key, preset.get(section, {})) for key, preset in PRESETS.items()]
+            values = [(key, preset.get(section, {})) for key, preset in presets.PRESETS.items()]
             changed = [f"{key} {value[name]}" for key, value in values if name in value]
             if changed:
                 action.help = f"{action.help} Presets: {', '.join(changed)}."

@@ -119,6 +119,11 @@ class ModelConfig:
                 self.embeddings,
             )
 
+    @classmethod
+    def of(cls, values: ModelConfig | dict[str, Any]) -> ModelConfig:
+        """The configuration itself, or one from its fields (as saved models hold it)."""
+        return values if isinstance(values, ModelConfig) else cls(**values)
+
     @property
     def key_width(self) -> int:
         """d_k in use: ``d_key``, or ``d_model / heads`` where that is 0."""
@@ -295,100 +300,6 @@ class Config:
                 f"at least data.max_tokens ({self.data.max_tokens}) for learned positions",
                 self.model.max_positions,
             )
-
-
-# The presets for small corpora are Pre-LN, which learns sooner than the paper's Post-LN: on
-# Multi30k `tiny` has 31.7 dev BLEU after 1,750 steps, and 10.0 with Post-LN.
-_TINY: dict[str, Any] = {
-    "model": {
-        "norm": "pre",
-        "encoder_layers": 4,
-        "decoder_layers": 4,
-        "d_model": 128,
-        "heads": 4,
-        "d_ff": 256,
-        "dropout": 0.3,
-        "attention_dropout": 0.1,
-    },
-    "data": {"vocabulary": 10_000},
-    "train": {
-        "max_steps": 8_000,
-        "batch_tokens": 4_350,  # at most; about 4,096 real tokens on average
-        "warmup_steps": 2_000,
-        "learning_rate_factor": 2.0,  # peak rate 0.004
-        "checkpoint_every": 250,
-        "average": 10,
-    },
-}
-
-# What each preset changes from the defaults above.
-PRESETS: dict[str, dict[str, Any]] = {
-    # Minutes on two cores, for the built-in corpus.
-    "demo": {
-        "model": {
-            "norm": "pre",
-            "encoder_layers": 3,
-            "decoder_layers": 3,
-            "d_model": 128,
-            "heads": 4,
-            "d_ff": 256,
-            "dropout": 0.1,
-        },
-        "data": {"vocabulary": 2_500},
-        "train": {
-            "max_steps": 1_000,
-            "batch_tokens": 2_048,
-            "warmup_steps": 400,
-            "learning_rate_factor": 1.0,
-            "checkpoint_every": 200,
-            "average": 3,
-            "dev_sentences": 200,
-        },
-    },
-    # Tens of thousands of pairs: the size published for Multi30k.
-    "tiny": _TINY,
-    # Hundreds of thousands of pairs.
-    "small": {
-        "model": {
-            "norm": "pre",
-            "encoder_layers": 3,
-            "decoder_layers": 3,
-            "d_model": 256,
-            "heads": 4,
-            "d_ff": 1024,
-            "dropout": 0.3,
-        },
-        "data": {"vocabulary": 10_000},
-        "train": {
-            "max_steps": 20_000,
-            "batch_tokens": 4_096,
-            "learning_rate_factor": 2.0,
-            "checkpoint_every": 500,
-            "average": 10,
-        },
-    },
-    # The paper's two models (Table 3).
-    "base": {"data": {"vocabulary": 37_000}},
-    "big": {
-        "model": {"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3},
-        "data": {"vocabulary": 37_000},
-        "train": {"max_steps": 300_000, "average": 20},
-    },
-}
-
-
-def preset(name: str) -> Config:
-    """The configuration of a preset.
-
-    Args:
-        name: One of ``PRESETS``.
-
-    Raises:
-        ConfigError: No preset has that name.
-    """
-    if name not in PRESETS:
-        raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {name!r}")
-    return from_dict(PRESETS[name])
 
 
 _SECTIONS = {

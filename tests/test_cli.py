@@ -12,7 +12,8 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.cli import SECTIONS, Options, UsageError, build_parser, load_config
-from keras_transformer.config import PRESETS, Config, ConfigError, preset
+from keras_transformer.config import Config, ConfigError
+from keras_transformer.presets import PRESETS, preset
 
 ENTRY_POINTS = ("train", "translate", "evaluate", "score")
 

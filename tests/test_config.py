@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keras_transformer import config
+from keras_transformer import config, presets
 from keras_transformer.config import Config, ConfigError, ModelConfig
 from keras_transformer.errors import UserError
 
@@ -37,7 +37,7 @@ def test_defaults_are_the_base_model_of_the_paper() -> None:
 def test_presets_have_their_sizes(
     name: str, layers: int, d_model: int, heads: int, d_ff: int
 ) -> None:
-    model = config.preset(name).model
+    model = presets.preset(name).model
 
     assert (model.encoder_layers, model.decoder_layers) == (layers, layers)
     assert (model.d_model, model.heads, model.d_ff) == (d_model, heads, d_ff)
@@ -45,18 +45,18 @@ def test_presets_have_their_sizes(
 
 def test_unknown_preset_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(ConfigError, match="preset: expected one of demo, tiny.*got 'huge'"):
-        config.preset("huge")
+        presets.preset("huge")
 
 
-@pytest.mark.parametrize("name", config.PRESETS)
+@pytest.mark.parametrize("name", presets.PRESETS)
 def test_dictionary_and_back_is_the_same(name: str) -> None:
-    chosen = config.preset(name)
+    chosen = presets.preset(name)
 
     assert config.from_dict(config.to_dict(chosen)) == chosen
 
 
 def test_left_out_fields_come_from_the_base() -> None:
-    base = config.preset("tiny")
+    base = presets.preset("tiny")
 
     changed = config.from_dict({"model": {"d_ff": 512}}, base)
 

@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from keras_transformer import evaluate
-from keras_transformer.config import preset, to_dict
+from keras_transformer.config import to_dict
 from keras_transformer.evaluation.held_out import HeldOut
 from keras_transformer.evaluation.metrics import EvaluationError, moses_tokenizer
 from keras_transformer.inference.translator import Translation
+from keras_transformer.presets import preset
 
 
 @pytest.fixture

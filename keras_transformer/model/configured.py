@@ -1,4 +1,4 @@
-"""The base of layers that are made from a whole `ModelConfig`."""
+"""The bases of layers that are made from a whole `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import dataclasses
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.model.sublayer import layer_normalization
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -19,8 +21,45 @@ class ConfiguredLayer(keras.layers.Layer):
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.config = config if isinstance(config, ModelConfig) else ModelConfig(**config)
+        self.config = ModelConfig.of(config)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
         return super().get_config() | {"config": dataclasses.asdict(self.config)}
+
+
+class LayerStack(ConfiguredLayer):
+    """N layers of one kind, and for Pre-LN a last normalisation.
+
+    Args:
+        config: The model's configuration.
+        layer_class: What to stack.
+        count: N.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig | dict[str, Any],
+        layer_class: type[ConfiguredLayer],
+        count: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, **kwargs)
+        self.layers = [
+            layer_class(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
+            for i in range(count)
+        ]
+        pre = self.config.norm == "pre"
+        self.final_norm = layer_normalization(self.dtype_policy) if pre else None
+
+    def build(self, shape: Any, *_: Any) -> None:
+        """Build the layers for inputs (B, T, D)."""
+        for layer in self.layers:
+            layer.build(shape)
+        if self.final_norm is not None:
+            self.final_norm.build(shape)
+        self.built = True
+
+    def finish(self, x: tf.Tensor) -> tf.Tensor:
+        """What follows the last layer, (B, T, D) to the same shape."""
+        return x if self.final_norm is None else self.final_norm(x)

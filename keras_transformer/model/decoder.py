@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.attention import KeysValues
-from keras_transformer.model.configured import ConfiguredLayer
+from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.encoder import attention_from
 from keras_transformer.model.feed_forward import FeedForward
-from keras_transformer.model.sublayer import SublayerConnection, layer_normalization
+from keras_transformer.model.sublayer import SublayerConnection
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -147,7 +147,7 @@ class DecoderLayer(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Decoder(ConfiguredLayer):
+class Decoder(LayerStack):
     """The stack of decoder layers, and for Pre-LN a last normalisation.
 
     Args:
@@ -155,22 +155,8 @@ class Decoder(ConfiguredLayer):
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(config, **kwargs)
-        self.layers = [
-            DecoderLayer(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
-            for i in range(self.config.decoder_layers)
-        ]
-        self.final_norm = (
-            layer_normalization(self.dtype_policy) if self.config.norm == "pre" else None
-        )
-
-    def build(self, shape: Any, *_: Any) -> None:
-        """Build the layers for inputs (B, T, D)."""
-        for layer in self.layers:
-            layer.build(shape)
-        if self.final_norm is not None:
-            self.final_norm.build(shape)
-        self.built = True
+        layers = ModelConfig.of(config).decoder_layers
+        super().__init__(config, DecoderLayer, layers, **kwargs)
 
     def call(
         self,
@@ -198,7 +184,7 @@ class Decoder(ConfiguredLayer):
         for layer in self.layers:
             x, cross = layer(x, memory, target_mask, source_mask, training=training)
             weights.append(cross)
-        x = self._finish(x)
+        x = self.finish(x)
         return (x, weights) if return_weights else x
 
     def memory_keys_values(self, memory: tf.Tensor) -> list[KeysValues]:
@@ -219,10 +205,7 @@ class Decoder(ConfiguredLayer):
             x, keys_values, cross = layer.step(x, layer_past, layer_memory, source_mask, position)
             kept.append(keys_values)
             weights.append(cross)
-        return self._finish(x), kept, weights
-
-    def _finish(self, x: tf.Tensor) -> tf.Tensor:
-        return x if self.final_norm is None else self.final_norm(x)
+        return self.finish(x), kept, weights
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
         """(B, T, D), and (B, H, T, S) for each layer where asked for."""

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.attention import MultiHeadAttention
-from keras_transformer.model.configured import ConfiguredLayer
+from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.feed_forward import FeedForward
-from keras_transformer.model.sublayer import SublayerConnection, layer_normalization
+from keras_transformer.model.sublayer import SublayerConnection
 
 
 def attention_from(
@@ -93,7 +93,7 @@ class EncoderLayer(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class Encoder(ConfiguredLayer):
+class Encoder(LayerStack):
     """The stack of encoder layers, and for Pre-LN a last normalisation.
 
     Args:
@@ -101,22 +101,8 @@ class Encoder(ConfiguredLayer):
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(config, **kwargs)
-        self.layers = [
-            EncoderLayer(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
-            for i in range(self.config.encoder_layers)
-        ]
-        self.final_norm = (
-            layer_normalization(self.dtype_policy) if self.config.norm == "pre" else None
-        )
-
-    def build(self, shape: Any, *_: Any) -> None:
-        """Build the layers for inputs (B, S, D)."""
-        for layer in self.layers:
-            layer.build(shape)
-        if self.final_norm is not None:
-            self.final_norm.build(shape)
-        self.built = True
+        layers = ModelConfig.of(config).encoder_layers
+        super().__init__(config, EncoderLayer, layers, **kwargs)
 
     def call(self, x: tf.Tensor, source_mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encode embedded source sentences.
@@ -131,7 +117,7 @@ class Encoder(ConfiguredLayer):
         """
         for layer in self.layers:
             x = layer(x, source_mask, training=training)
-        return x if self.final_norm is None else self.final_norm(x)
+        return self.finish(x)
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:
         """The input's shape."""

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.config import ModelConfig, preset
+from keras_transformer.config import ModelConfig
 from keras_transformer.model import transformer
+from keras_transformer.presets import preset
 
 
 def _parameters(config: ModelConfig) -> int:
