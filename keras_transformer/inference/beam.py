@@ -62,8 +62,9 @@ class Beam:
     step: Step
     limits: tf.Tensor
     beam: int
-    alpha: float
+    alpha: tf.Tensor  # (B,) float32
     n_best: int
+    wanted: tf.Tensor  # () int32, 1 to n_best: those of the best that must be certain
     start: int
     end: int
     forbidden: tuple[int, ...]
@@ -160,8 +161,8 @@ class Beam:
         new &= ~done[:, None]
         length = loop.position + 1
         log_probabilities = tf.where(new, extensions.log_probabilities, NEVER)
-        penalty = hypotheses.length_penalty(length, self.alpha)
-        scores = tf.where(new, log_probabilities / penalty, NEVER)
+        penalty = hypotheses.length_penalty(length, self.alpha)  # (B,)
+        scores = tf.where(new, log_probabilities / penalty[:, None], NEVER)
         scores, chosen = tf.math.top_k(tf.concat([old.scores, scores], 1), self.n_best)
         log_probabilities = tf.gather(
             tf.concat([old.log_probabilities, log_probabilities], 1), chosen, batch_dims=1
@@ -209,7 +210,7 @@ class Beam:
         """
         best = tf.reduce_max(live.log_probabilities, axis=1)
         bound = best / hypotheses.length_penalty(self.limits, self.alpha)
-        return (best > VOID) & (bound > finished.scores[:, -1])
+        return (best > VOID) & (bound > finished.scores[:, self.wanted - 1])
 
     def _result(self, loop: _Loop) -> Hypotheses:
         """The finished hypotheses, and live ones in the places that are still free."""
@@ -217,7 +218,7 @@ class Beam:
         real = live.log_probabilities > VOID
         lengths = tf.where(real, live.lengths[:, None], 0)  # (B, W)
         tokens = tf.where(real[:, :, None], live.tokens, PAD)
-        penalty = hypotheses.length_penalty(lengths, self.alpha)
+        penalty = hypotheses.length_penalty(lengths, self.alpha[:, None])
         scores = tf.where(real, live.log_probabilities / penalty, NEVER)
         # Both lists are sorted: place i goes to live hypothesis i - (number finished).
         ended = finished.scores > VOID  # (B, N)

@@ -31,7 +31,7 @@ class Greedy:
 
     step: Step
     limits: tf.Tensor
-    alpha: float
+    alpha: tf.Tensor  # (B,) float32
     start: int
     end: int
     forbidden: tuple[int, ...]

@@ -55,15 +55,16 @@ class Candidates(NamedTuple):
     """(R, K) int32."""
 
 
-def length_penalty(lengths: tf.Tensor, alpha: float) -> tf.Tensor:
+def length_penalty(lengths: tf.Tensor, alpha: tf.Tensor | float) -> tf.Tensor:
     """((5 + length) / 6)^alpha, equation 14 of Wu et al. (2016).
 
     Args:
         lengths: Integers of any shape, END counted.
-        alpha: 0 leaves log-probabilities as they are; more favours longer hypotheses.
+        alpha: 0 leaves log-probabilities as they are; more favours longer hypotheses. A
+            number, or float32 that broadcasts with ``lengths``.
 
     Returns:
-        float32 of the same shape, to divide log-probabilities by.
+        float32 of their common shape, to divide log-probabilities by.
     """
     return ((5.0 + tf.cast(lengths, tf.float32)) / 6.0) ** alpha
 

@@ -58,8 +58,9 @@ def beam_search(
     limits: tf.Tensor,
     *,
     beam: int,
-    alpha: float,
+    alpha: tf.Tensor | float,
     n_best: int = 1,
+    wanted: tf.Tensor | int | None = None,
     start: int = START,
     end: int = END,
     forbidden: Sequence[int] = FORBIDDEN,
@@ -67,16 +68,19 @@ def beam_search(
     """The best translations that a beam finds (section 6.1).
 
     Scores are log P / ((5 + length) / 6)^alpha, END counted. A sentence stops as soon as no
-    live hypothesis can beat its worst finished one of the ``n_best``, which changes nothing
-    in the result. What is found for a sentence does not depend on its batch.
+    live hypothesis can enter the ``wanted`` best finished ones, which changes nothing in
+    these. What is found for a sentence does not depend on its batch.
 
     Args:
         step: Next-token logits of R = B * beam rows, and the state after the tokens.
         state: The state before START; tensors whose leading dimension is R.
         limits: (B,) int32, tokens that a hypothesis may have, END counted.
         beam: Live hypotheses kept for each sentence; 1 is greedy search.
-        alpha: Strength of the length penalty, 0 or more.
+        alpha: Strength of the length penalty, 0 or more: a number, or one for each
+            sentence, (B,) float32.
         n_best: Hypotheses returned for each sentence.
+        wanted: How many of them must be the best that the whole search finds; None: all. A
+            tensor lets one graph serve both those who want one and those who want more.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
         forbidden: Tokens that are never chosen.
@@ -92,11 +96,13 @@ def beam_search(
         raise ValueError(f"beam: expected 1 or more, got {beam}")
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best: expected 1 to beam ({beam}), got {n_best}")
-    if alpha < 0:
+    if isinstance(alpha, (int, float)) and alpha < 0:
         raise ValueError(f"alpha: expected 0 or more, got {alpha}")
     if beam == 1:
         return greedy(step, state, limits, alpha=alpha, start=start, end=end, forbidden=forbidden)
-    search = Beam(step, limits, beam, alpha, n_best, start, end, tuple(forbidden))
+    each = _for_each(alpha, limits)
+    wanted = tf.convert_to_tensor(n_best if wanted is None else wanted)
+    search = Beam(step, limits, beam, each, n_best, wanted, start, end, tuple(forbidden))
     return search.run(state)
 
 
@@ -105,7 +111,7 @@ def greedy(
     state: State,
     limits: tf.Tensor,
     *,
-    alpha: float = 0.0,
+    alpha: tf.Tensor | float = 0.0,
     start: int = START,
     end: int = END,
     forbidden: Sequence[int] = FORBIDDEN,
@@ -119,7 +125,8 @@ def greedy(
         step: Next-token logits of R = B rows, and the state after the tokens.
         state: The state before START; tensors whose leading dimension is B.
         limits: (B,) int32, tokens that a hypothesis may have, END counted.
-        alpha: Strength of the length penalty in the score; it changes no choice.
+        alpha: Strength of the length penalty in the score, a number or (B,) float32; it
+            changes no choice.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
         forbidden: Tokens that are never chosen.
@@ -127,8 +134,13 @@ def greedy(
     Returns:
         One hypothesis for each sentence (N = 1).
     """
-    search = Greedy(step, limits, alpha, start, end, tuple(forbidden))
+    search = Greedy(step, limits, _for_each(alpha, limits), start, end, tuple(forbidden))
     return search.run(state)
+
+
+def _for_each(alpha: tf.Tensor | float, limits: tf.Tensor) -> tf.Tensor:
+    """``alpha`` as (B,) float32."""
+    return tf.broadcast_to(tf.cast(alpha, tf.float32), tf.shape(limits))
 
 
 def forced_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,6 @@ Shapes: B batch, S source length, T target length, N hypotheses, L output length
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from keras_transformer.data.tokenizer import END, START, SentencePiece, Tokenize
 from keras_transformer.errors import UserError
 from keras_transformer.inference import search as searches
 from keras_transformer.inference.grouping import batches, padded_ids, windows
+from keras_transformer.inference.plain_text import plain
 from keras_transformer.model.decoding import Decoding
 
 logger = logging.getLogger(__name__)
@@ -29,11 +29,7 @@ WINDOW = 2_000
 
 # Logits held at once: rows of a search step, or positions of forced scores, times the
 # vocabulary. 2^24 floats are 64 MB; a larger step is no faster on CPUs.
-_MAX_LOGITS = 2**24
-
-# What may not stand in a line of output: spelled bytes can make a line break, a control
-# character or SentencePiece's mark for a space.
-_SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2581]+")
+MAX_LOGITS = 2**24
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -169,7 +165,7 @@ class Translator:
         filled = [place for place, tokens in enumerate(ids) if tokens]
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
-        rows = max(_MAX_LOGITS // (self.search.beam * self.tokenizer.target.size), 1)
+        rows = max(MAX_LOGITS // (self.search.beam * self.tokenizer.target.size), 1)
         lengths = [len(ids[place]) + 1 for place in filled]
         for batch in batches(lengths, self.search.batch_tokens, rows):
             places = [filled[index] for index in batch]
@@ -230,7 +226,7 @@ class Translator:
             max(len(source), len(target)) + 1
             for source, target in zip(source_ids, target_ids, strict=True)
         ]
-        tokens = min(self.search.batch_tokens, _MAX_LOGITS // self.tokenizer.target.size)
+        tokens = min(self.search.batch_tokens, MAX_LOGITS // self.tokenizer.target.size)
         scores: list[Score | None] = [None] * len(sources)
         for places in batches(lengths, tokens, len(sources)):
             forced = self._force(
@@ -277,7 +273,7 @@ class Translator:
                 found.tokens.numpy().reshape(lengths.size, -1), lengths.reshape(-1), strict=True
             )
         ]
-        texts = [_SPACES.sub(" ", text).strip() for text in self.tokenizer.target.decode(ids)]
+        texts = [plain(text) for text in self.tokenizer.target.decode(ids)]
         for sentence in range(len(lengths)):
             best, *others = range(count)
             own = texts[sentence * count : (sentence + 1) * count]

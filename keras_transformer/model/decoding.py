@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import KeysValues
-from keras_transformer.model.masks import padding_mask
+from keras_transformer.model.masks import look_ahead_mask, padding_mask
 
 State = list[KeysValues]
 Step = Callable[[tf.Tensor, tf.Tensor, State], tuple[tf.Tensor, State]]
@@ -49,8 +49,7 @@ class Decoding:
             no earlier tokens: a row that is to be continued has no padding in it.
         """
         mask = padding_mask(source)
-        embedded = self._source_positions(self._source_embedding(source))
-        memory = self._decoder.memory_keys_values(self._encoder(embedded, mask))
+        memory = self._decoder.memory_keys_values(self._encode(source, mask))
 
         def step(tokens: tf.Tensor, position: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
             x = self._target_embedding(tokens[:, None])  # (R, 1, D)
@@ -59,6 +58,32 @@ class Decoding:
             return self._projection(x[:, 0, :], reverse=True), state  # (R, V)
 
         return step, self._empty_state(tf.shape(source)[0] * beam)
+
+    def forward(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """All positions of given targets at once, with the attention to the encoder.
+
+        Args:
+            source: (B, S) int32 source ids, each sentence with its end token, padded.
+            target: (B, T) int32 target ids, start token first, padded.
+
+        Returns:
+            The model's logits (B, T, V), and for each decoder layer the weights (B, H, T, S)
+            float32 with which the token after each position is predicted.
+        """
+        mask = padding_mask(source)
+        embedded = self._target_positions(self._target_embedding(target))
+        features, weights = self._decoder(
+            embedded,
+            self._encode(source, mask),
+            padding_mask(target) & look_ahead_mask(tf.shape(target)[1]),
+            mask,
+            return_weights=True,
+        )
+        return self._projection(features, reverse=True), weights
+
+    def _encode(self, source: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        embedded = self._source_positions(self._source_embedding(source))
+        return self._encoder(embedded, mask)  # (B, S, D)
 
     def _empty_state(self, rows: tf.Tensor) -> State:
         config, dtype = self._decoder.config, self._decoder.compute_dtype

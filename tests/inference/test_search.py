@@ -111,7 +111,7 @@ def plain_greedy(model: Scripted, key: int, limit: int) -> tuple[int, ...]:
     return tokens
 
 
-def run(model, keys, limits, *, beam, alpha=0.6, n_best=1):
+def run(model, keys, limits, *, beam, alpha=0.6, n_best=1, wanted=None):
     return search.beam_search(
         model.step,
         model.start(keys, beam),
@@ -119,6 +119,7 @@ def run(model, keys, limits, *, beam, alpha=0.6, n_best=1):
         beam=beam,
         alpha=alpha,
         n_best=n_best,
+        wanted=wanted,
     )
 
 
@@ -222,6 +223,28 @@ def test_a_sentence_alone_and_in_any_batch(seed, beam, limits, order):
     for row, place in enumerate(places):
         alone = run(model, [keys[place]], [limits[place]], beam=beam, n_best=beam)
         check_same(unpack(alone, 0), unpack(together, row))
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), wanted=st.integers(1, 3), beam=st.integers(3, 4))
+def test_the_wanted_best_are_those_of_the_whole_search(seed, wanted, beam):
+    model = Scripted(seed, vocabulary=7)
+    keys, limits = [seed % KEYS, 5, 77], [7, 3, 5]
+    whole = run(model, keys, limits, beam=beam, n_best=3)
+    some = run(model, keys, limits, beam=beam, n_best=3, wanted=wanted)
+    for sentence in range(3):
+        check_same(unpack(some, sentence)[:wanted], unpack(whole, sentence)[:wanted])
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_length_penalty_for_each_sentence(beam):
+    model, keys, limits = Scripted(3, vocabulary=7, end_bias=1.0), [1, 1, 1, 9], [8, 8, 8, 8]
+    alphas = [0.0, 0.6, 3.0, 1.0]
+    together = run(model, keys, limits, beam=beam, alpha=tf.constant(alphas), n_best=beam)
+    for place, alpha in enumerate(alphas):
+        alone = run(model, keys[place:][:1], limits[:1], beam=beam, alpha=alpha, n_best=beam)
+        check_same(unpack(together, place), unpack(alone, 0))
+    assert len({unpack(together, place)[0].score for place in range(3)}) == 3
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])

@@ -196,3 +196,21 @@ def test_graph_holds_no_op_that_needs_xla(tiny_model: Any) -> None:
             assert not function.attr["_XlaMustCompile"].b
         assert any(node.op in ("While", "StatelessWhile") for node in nodes)
         assert [node.op for node in nodes if "xla" in node.op.lower()] == []
+
+
+@pytest.mark.parametrize("norm", NORM)
+def test_forward_gives_the_logits_of_the_model_and_its_attention(
+    norm: str, tiny_model: Any
+) -> None:
+    model = tiny_model(norm=norm)
+    target = tf.constant([[2, 7, 5, 9], [2, 8, 0, 0]])
+    logits, weights = Decoding(model).forward(SOURCE, target)
+    expected = model({"source": SOURCE, "target": target}, training=False)
+    np.testing.assert_allclose(logits, expected, atol=2e-6)
+    layers = model.get_layer("decoder").layers
+    assert len(weights) == len(layers)
+    for each in weights:
+        assert each.shape[0] == 2
+        assert each.shape[2:] == (4, 4)
+        np.testing.assert_allclose(tf.reduce_sum(each, axis=-1), 1.0, atol=1e-6)
+        assert not each.numpy()[1, :, :, 2:].any()  # padding of the source
