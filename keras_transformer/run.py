@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -25,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from keras_transformer import files
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
-from keras_transformer.data.prepare import Prepared, prepare
+from keras_transformer.data.corpus import Pair
+from keras_transformer.data.prepare import Prepared, dev_text, prepare
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
 
@@ -72,7 +73,7 @@ class Run:
         staging = path.with_name(f".{path.name}.partial")
         try:
             staging.mkdir(parents=True, exist_ok=True)
-            with _alone(staging):
+            with files.alone(staging):
                 run = cls._stage(staging, config, log)
                 staging.rename(path)
         except OSError as error:
@@ -85,7 +86,7 @@ class Run:
         """Make the run in a folder of which nothing stays if that fails."""
         try:
             for name in os.listdir(staging):  # left by a start that was killed
-                _remove(staging / name)
+                files.remove(staging / name)
             prepared = prepare(config.data, staging, log)
             run = cls(staging, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
@@ -122,9 +123,9 @@ class Run:
         """Keep other processes from training in this folder.
 
         Raises:
-            RunError: Another process does so now.
+            FileError: Another process does so now.
         """
-        with _alone(self.path):
+        with files.alone(self.path):
             yield
 
     @property
@@ -139,6 +140,14 @@ class Run:
             DataError: The corpus has changed since then.
         """
         return prepare(self.config.data, self.path, log)
+
+    def dev_pairs(self) -> list[Pair]:
+        """The text of the dev set; the corpus itself is not needed any more.
+
+        Raises:
+            DataError: It is not there.
+        """
+        return dev_text(self.path)
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of this run."""
@@ -174,32 +183,32 @@ class Run:
         """Store the weights of ``model`` as the best, without its optimizer.
 
         Raises:
-            RunError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; what was there before stays.
         """
         import keras
 
         bare = keras.Model(model.input, model.output)
-        _check_space(self.path, 4 * model.count_params())
-        with _aside(self.best_weights) as place:
+        files.check_space(self.path, 4 * model.count_params())
+        with files.aside(self.best_weights) as place:
             bare.save_weights(place)
 
     def write_config(self) -> None:
         """Store the configuration in the folder.
 
         Raises:
-            RunError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; what was there before stays.
         """
         text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        with _aside(self.path / "config.yaml") as place:
+        with files.aside(self.path / "config.yaml") as place:
             place.write_text(text, encoding="utf-8")
 
     def write_dev_translations(self, lines: list[str]) -> None:
         """Store what the best weights make of the dev set.
 
         Raises:
-            RunError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; what was there before stays.
         """
-        with _aside(self.path / "dev.translations.txt") as place:
+        with files.aside(self.path / "dev.translations.txt") as place:
             place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
@@ -225,52 +234,6 @@ def _check_free(path: Path) -> None:
             )
     elif path.exists() or path.is_symlink():
         raise RunError(f"{path}: expected a folder to make, found something else there")
-
-
-@contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Hold a lock on a folder, without a file in it. It ends with the process at the latest."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{directory}: another process is at work in it") from None
-        except OSError:  # a file system that knows no locks
-            pass
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def _aside(path: Path) -> Iterator[Path]:
-    """A place to write a file, which then appears whole or not at all."""
-    place = path.with_name(f".writing.{path.name}")
-    try:
-        yield place
-        os.replace(place, path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error}") from error
-    finally:
-        place.unlink(missing_ok=True)
-
-
-def _check_space(directory: Path, needed: int) -> None:
-    """Refuse to write so many bytes on a full disk: HDF5 may crash on it."""
-    free = shutil.disk_usage(directory).free
-    if free < 1.1 * needed + 2**20:  # its own tables take some too
-        raise RunError(
-            f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
-            f"{free / 2**20:,.1f} MB are free on the disk"
-        )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _parameters(weights: Path) -> int:

@@ -21,6 +21,7 @@ import yaml
 from keras_transformer import run as runs
 from keras_transformer.config import Config, from_dict, to_dict
 from keras_transformer.data.corpus import DataError
+from keras_transformer.files import FileError
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
 
@@ -175,7 +176,7 @@ def test_what_a_killed_start_left_is_cleared(tmp_path: Path, config: Config) -> 
 def test_two_processes_cannot_make_one_run(tmp_path: Path, config: Config) -> None:
     staging = tmp_path / ".run.partial"
     staging.mkdir()
-    with Run(staging, config).alone(), pytest.raises(RunError, match="another process"):
+    with Run(staging, config).alone(), pytest.raises(FileError, match="another process"):
         create(tmp_path / "run", config)
     assert staging.is_dir()  # it belongs to the other one
     create(tmp_path / "run", config)
@@ -225,7 +226,7 @@ def test_the_lock_holds_between_processes_and_ends_with_them(run: Run) -> None:
     other.start()
     try:
         assert held.wait(30)
-        with pytest.raises(RunError, match="another process is at work in it"), run.alone():
+        with pytest.raises(FileError, match="another process is at work in it"), run.alone():
             pass
     finally:
         other.kill()  # it has no chance to tidy up
@@ -288,11 +289,11 @@ def test_a_full_disk_keeps_the_best_weights_of_before(
 ) -> None:
     run.save_best(filled(run.config, 0.5))
     run.write_dev_translations(["eins"])
-    with files_of_at_most(2000), pytest.raises(RunError, match="translations.txt: cannot be wr"):
+    with files_of_at_most(2000), pytest.raises(FileError, match="translations.txt: cannot be wr"):
         run.write_dev_translations(["x" * 3000])
     # Not by the same means: HDF5 crashes on files that it cannot write.
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
-    with pytest.raises(RunError, match=r"0\.0 MB are to be written, 1\.0 MB are free"):
+    with pytest.raises(FileError, match=r"0\.0 MB are to be written, 1\.0 MB are free"):
         run.save_best(filled(run.config, 0.25))
     assert not list(run.path.glob(".writing*"))
     assert run.model().get_weights()[0].flat[0] == 0.5

@@ -94,6 +94,16 @@ def prepare(
     return _load(directory)
 
 
+def dev_text(directory: Path) -> list[Pair]:
+    """The text of the held-out pairs that ``prepare`` left in a run folder.
+
+    Raises:
+        DataError: It is not there, or damaged.
+    """
+    rows = _read_json(directory / "data" / "dev.text.json")
+    return [Pair(line, source, target) for line, source, target in rows]
+
+
 def _dev(config: DataConfig) -> str:
     """The spec of the held-out pairs; read with the split "dev" where it names none."""
     if config.dev:
@@ -284,14 +294,9 @@ def _load(directory: Path) -> Prepared:
         tokenizer=tokenizer,
         train=EncodedStore(data / "train"),
         dev=EncodedStore(data / "dev"),
-        dev_pairs=_read_text(directory),
+        dev_pairs=dev_text(directory),
         report=_read_json(data / "report.json"),
     )
-
-
-def _read_text(directory: Path) -> list[Pair]:
-    rows = _read_json(directory / "data" / "dev.text.json")
-    return [Pair(line, source, target) for line, source, target in rows]
 
 
 def _read_json(path: Path) -> Any:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_transformer.config import Config
 from keras_transformer.data.corpus import DataError
 from keras_transformer.evaluation.metrics import EvaluationError
+from keras_transformer.files import FileError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
@@ -196,7 +197,7 @@ def test_what_would_make_another_run_is_not_resumed(
 
 
 def test_a_run_that_another_process_trains_is_not_resumed(trained: Run) -> None:
-    with trained.alone(), pytest.raises(RunError, match="another process"):
+    with trained.alone(), pytest.raises(FileError, match="another process"):
         trainer.train(trained.config, trained.path, resume=True)
 
 
