@@ -1,0 +1,80 @@
+"""Make a SavedModel of a run: ``python -m keras_transformer.export``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from keras_transformer.cli import UsageError, build_parser, load_config
+from keras_transformer.entry import add_run, import_tensorflow, run_main
+
+MANUAL = """Make a SavedModel of a run that TensorFlow Serving (2.20 or newer) takes as it is: text
+in, text out, with tokenizer, search and detokenizer inside.
+
+  python -m keras_transformer.export --run runs/en-de --to export/models/en-de
+      the next version: export/models/en-de/1, then 2, ...
+  python -m keras_transformer.export --run runs/en-de --to export/models/en-de --version 7 \\
+      --search.beam 4 --search.alpha 0.6 --search.n_best 4 --dtype bfloat16
+
+Chosen here for good, and written into the model card export.json beside the SavedModel: beam
+width, length penalty (search.alpha), translations of the signature nbest (search.n_best; left
+at 1, it is the beam width), longest translation (search.max_extra more tokens than its source),
+longest source (--max_tokens; longer text is cut, and the answer says so), weights (--dtype).
+Of these, the signature options takes alpha and max_extra anew with each sentence.
+
+Signatures, each input and output with the batch as its first dimension:
+  serving_default, translate   text -> translation, score, truncated
+  nbest                        text -> translations, scores
+  options                      text, alpha, max_extra -> translation, score, truncated
+  score                        source, target -> score, log_probability, tokens
+  align                        text -> translation, score, truncated, source_pieces,
+                               target_pieces, attention
+
+The version appears whole or not at all, after a check for what TensorFlow Serving would refuse.
+It translates the first sentences of the run's dev set, and its BLEU goes into the card; with
+weights of fewer bits it must keep what the run has, or nothing is written."""
+
+
+@run_main("export")
+def main(argv: Sequence[str]) -> None:
+    """Export a run."""
+    parser = build_parser("export", MANUAL, ["search"])
+    add_run(parser)
+    add = parser.add_argument
+    add("--to", metavar="DIR", help="Folder of the versions; its last name is the model's name.")
+    add("--version", type=int, metavar="N", help="Number of the version; else the next one.")
+    add(
+        "--dtype",
+        metavar="NAME",
+        help="Weights: float32; bfloat16, half as large, computes in bfloat16 (fast on processors "
+        "that have it, slow on others); int8, a quarter as large, computes in float32.",
+    )
+    add("--max_tokens", type=int, metavar="N", help="Longest source; else the run's max_tokens.")
+    add("--dev_sentences", type=int, metavar="N", help="To measure BLEU; 0: none, else 1000.")
+    add("--max_bleu_loss", type=float, metavar="X", help="Most that --dtype may lose; else 0.2.")
+    options = load_config(parser, argv)
+    own = options.own
+    if own.run is None:
+        raise UsageError("--run DIR is missing: the run folder of a trained model")
+    if own.to is None:
+        raise UsageError("--to DIR is missing: the folder in which versions are put")
+    from keras_transformer.serving.settings import ExportSettings
+
+    chosen = {
+        name: value
+        for name in ("version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
+        if (value := own.get(name)) is not None
+    }
+    settings = ExportSettings(**chosen)
+    import_tensorflow()
+    from keras_transformer.run import Run
+    from keras_transformer.serving.saved_model import export
+
+    run = Run.open(Path(own.run))
+    written = export(run, options.config(run.config).search, Path(own.to), settings, print)
+    print(written)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

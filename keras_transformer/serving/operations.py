@@ -1,0 +1,32 @@
+"""The operations of an export that TF Serving is known to run."""
+
+from __future__ import annotations
+
+TRIED = frozenset(
+    {
+        *("Abs", "AddV2", "All", "Any", "Assert", "AssignVariableOp", "BatchMatMulV2", "BiasAdd"),
+        *("BroadcastTo", "Cast", "ConcatV2", "Const", "Cos", "Cumsum", "DisableCopyOnRead"),
+        *("Equal", "Exp", "ExpandDims", "Fill", "FloorDiv", "FloorMod", "GatherV2", "Greater"),
+        *("GreaterEqual", "Identity", "If", "InvertPermutation", "Less", "LessEqual", "Log"),
+        *("LogicalAnd", "LogicalNot", "LogicalOr", "MatMul", "Max", "Maximum", "Mean"),
+        *("MergeV2Checkpoints", "Minimum", "Mul", "Neg", "NoOp", "NotEqual", "Pack", "Pad"),
+        *("PartitionedCall", "Placeholder", "Pow", "Prod", "RaggedGather", "RaggedRange"),
+        *("RaggedTensorToTensor", "Range", "ReadVariableOp", "RealDiv", "Relu", "Reshape"),
+        *("RestoreV2", "Rsqrt", "SaveV2", "Select", "SelectV2", "SentencepieceDetokenizeOp"),
+        *(
+            "SentencepieceIdToStringOp",
+            "SentencepieceOp",
+            "SentencepieceTokenizeOp",
+            "Shape",
+            "SplitV",
+        ),
+        *("ShardedFilename", "Sin", "Size", "Softmax", "SparseSoftmaxCrossEntropyWithLogits"),
+        *("SplitV",),
+        *("SquaredDifference", "Squeeze", "StatefulPartitionedCall", "StatelessIf"),
+        *("StatelessWhile", "StaticRegexFullMatch", "StaticRegexReplace", "StopGradient"),
+        *("StridedSlice", "StringJoin", "StringStrip", "Sub", "Sum", "Tile", "TopKV2"),
+        *("Transpose", "VarHandleOp", "VarIsInitializedOp", "Where", "While", "ZerosLike"),
+    }
+)
+"""Run without Python in the C++ runtimes of TensorFlow 2.20 and 2.21, in exports of every kind
+of model. What is not here may run too: try it there, then add it."""

@@ -1,0 +1,58 @@
+"""Text in and out of a graph, as ``Translator`` treats it in Python.
+
+Shapes: B batch, S source length, N hypotheses, L output length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.data.tokenizer import END, PAD, SentencePiece
+from keras_transformer.inference.plain_text import SPACES
+
+
+class Encoded(NamedTuple):
+    """Texts as ids."""
+
+    ids: tf.Tensor
+    """(B, S) int32, each row ending in END and then padded; S is 1 or more."""
+    lengths: tf.Tensor
+    """(B,) int32: ids of each row, END counted."""
+    cut: tf.Tensor
+    """(B,) bool: True where the text was too long and its end is missing."""
+
+
+class GraphTokenizer(tf.Module):
+    """A tokenizer whose model lies in the graph.
+
+    Args:
+        pieces: The tokenizer.
+        max_tokens: Longest row of ids, END counted; longer texts are cut.
+    """
+
+    def __init__(self, pieces: SentencePiece, max_tokens: int) -> None:
+        super().__init__()
+        self._tokenizer: Any = pieces.graph()
+        self._most = max_tokens - 1
+
+    def encode(self, texts: tf.Tensor) -> Encoded:
+        """(B,) string to ids; blank text is END alone."""
+        ids = self._tokenizer.tokenize(texts)  # ragged (B, None)
+        cut = tf.cast(ids.row_lengths(), tf.int32) > self._most
+        ids = ids[:, : self._most]
+        ids = tf.concat([ids, tf.fill([ids.nrows(), 1], END)], axis=1)
+        return Encoded(ids.to_tensor(PAD), tf.cast(ids.row_lengths(), tf.int32), cut)
+
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
+        """(..., L) padded ids to (...) string, each one line of plain text."""
+        size = tf.reduce_prod(tf.shape(ids)[:-1])
+        flat = tf.reshape(ids, [size, tf.shape(ids)[-1]])
+        rows = tf.RaggedTensor.from_tensor(flat, padding=PAD)
+        texts = tf.strings.regex_replace(self._tokenizer.detokenize(rows), SPACES, " ")
+        return tf.reshape(tf.strings.strip(texts), tf.shape(ids)[:-1])
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """(B, L) padded ids to (B, L) string, the piece behind each, "" for padding."""
+        return tf.where(ids == PAD, "", self._tokenizer.id_to_string(ids))

@@ -1,0 +1,83 @@
+"""The options of export; what it writes is tested with ``serving.saved_model``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keras_transformer import export, run
+from keras_transformer.config import Config
+from keras_transformer.serving import saved_model
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """What ``saved_model.export`` was asked for."""
+    calls = []
+
+    def fake(opened, search, directory, settings, log):
+        calls.append((search, directory, settings))
+        return directory / "1"
+
+    monkeypatch.setattr(saved_model, "export", fake)
+    monkeypatch.setattr(run.Run, "open", lambda path: run.Run(path, Config()))
+    return calls
+
+
+def test_choices_of_the_command_line(exported, capsys) -> None:
+    options = (
+        "--run r --to models/en-de --version 7 --dtype int8 --max_tokens 99 --dev_sentences 5 "
+        "--max_bleu_loss 0.5 --search.beam 6 --search.alpha 1.5"
+    )
+    status = export.main(options.split())
+    assert status == 0
+    ((search, directory, settings),) = exported
+    assert (search.beam, search.alpha, search.max_extra) == (6, 1.5, 50)
+    assert directory == Path("models/en-de")
+    assert (settings.version, settings.dtype, settings.max_tokens) == (7, "int8", 99)
+    assert (settings.dev_sentences, settings.max_bleu_loss) == (5, 0.5)
+    assert capsys.readouterr().out == "models/en-de/1\n"
+
+
+def test_what_is_left_out_comes_from_the_run(exported) -> None:
+    assert export.main(["--run", "r", "--to", "m"]) == 0
+    ((search, _, settings),) = exported
+    assert search == Config().search
+    assert (settings.version, settings.dtype, settings.max_tokens) == (None, "float32", None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("--to m", "--run DIR is missing"),
+        ("--run r", "--to DIR is missing"),
+        ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
+        ("--run r --to m --version 0", "version: expected 1 or more, got 0"),
+        ("--run r --to m --search.beam 0", "search.beam: expected a number above 0, got 0"),
+        ("--run r --to m --beam 4", "did you mean --search.beam"),
+        ("--run r --to m --model.d_model 4", "unknown option --model.d_model"),
+    ],
+)
+def test_mistakes(exported, capsys, argv, message) -> None:
+    assert export.main(argv.split()) == 2
+    assert message in capsys.readouterr().err
+    assert not exported
+
+
+def test_no_run_there(tmp_path, capsys) -> None:
+    assert export.main(["--run", str(tmp_path), "--to", str(tmp_path / "m")]) == 2
+    assert "expected a run folder with config.yaml, found none" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+
+
+def test_help_names_every_signature_and_choice(capsys) -> None:
+    with pytest.raises(SystemExit) as left:
+        export.main(["--help"])
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    for word in ("translate", "nbest", "options", "score", "align", "serving_default"):
+        assert re.search(rf"^  .*\b{word}\b", text, re.MULTILINE)
+    for option in ("--dtype", "--max_tokens", "--version", "--search.beam", "--search.max_extra"):
+        assert option in text
