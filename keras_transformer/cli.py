@@ -103,6 +103,26 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
     return result
 
 
+def bare_parser(name: str, description: str, positional: str = "") -> Parser:
+    """A parser in the project's manner, without any option yet.
+
+    Args:
+        name: The module that is run, such as ``serve``.
+        description: The manual's first part; kept as it is laid out.
+        positional: What stands before the options, for the line of usage.
+    """
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    words = [f"python -m keras_transformer.{name}", positional, "[OPTION ...]"]
+    return Parser(
+        prog=f"keras_transformer.{name}",
+        usage=" ".join(filter(None, words)),
+        description=description,
+        formatter_class=_Manual,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+
+
 def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser:
     """A parser with ``--config`` and the fields of some sections of the configuration.
 
@@ -111,15 +131,7 @@ def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser
         description: The manual's first part; kept as it is laid out.
         sections: Names of ``SECTIONS``; with "model" among them there is ``--preset`` too.
     """
-    set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    parser = Parser(
-        prog=f"keras_transformer.{name}",
-        usage=f"python -m keras_transformer.{name} [OPTION ...]",
-        description=description,
-        formatter_class=_Manual,
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
+    parser = bare_parser(name, description)
     parser.sections = tuple(sections)
     whole = len(sections) == len(SECTIONS)
     rest = f" Only {' and '.join(sections)} is read. What is left out comes from the run."
@@ -171,11 +183,7 @@ def load_config(parser: Parser, argv: Sequence[str]) -> Options:
     Raises:
         UsageError: An unknown option or field, or a value of the wrong type.
     """
-    try:
-        values = parser.parse_args(list(argv), defaults=False)
-    except argparse.ArgumentError as error:
-        raise UsageError(_explained(str(error), parser)) from None
-    found = values.as_dict()
+    found = parse(parser, argv, defaults=False).as_dict()
     typed = {key: found[key] for key in parser.sections if key in found}
     own = Namespace({key: found.get(key) for key in parser.own})
     _refuse_null(typed)
@@ -184,6 +192,23 @@ def load_config(parser: Parser, argv: Sequence[str]) -> Options:
         given = _read_file(Path(own.config), parser.sections)
     from_file = given.pop("preset", None)
     return Options(own, own.get("preset") or from_file, merged(given, typed))
+
+
+def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespace:
+    """Read the command line and nothing else.
+
+    Args:
+        parser: Made by ``bare_parser`` or ``build_parser``.
+        argv: The words after the module's name.
+        defaults: Whether what was left out has its default value.
+
+    Raises:
+        UsageError: An unknown option, or a value of the wrong type.
+    """
+    try:
+        return parser.parse_args(list(argv), defaults=defaults)
+    except argparse.ArgumentError as error:
+        raise UsageError(_explained(str(error), parser)) from None
 
 
 def _read_file(path: Path, sections: Sequence[str]) -> Values:

@@ -121,7 +121,8 @@ class Answers:
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             source = _rows_of(encoded, rows)
             found = self._find(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), 1)
-            tokens = found.tokens[:, 0]
+            longest = tf.reduce_max(found.lengths[:, 0])  # of the best: others may be longer
+            tokens = found.tokens[:, 0, :longest]
             return [
                 self._target.decode(tokens),
                 found.scores[:, 0],

@@ -138,6 +138,9 @@ def test_align_shows_where_the_network_looked(signatures, small_run) -> None:
     attention = found["attention"].numpy()
     source, target = found["source_pieces"].numpy(), found["target_pieces"].numpy()
     assert attention.shape == (len(ODD), target.shape[1], source.shape[1])
+    # No wider than the longest row.
+    assert any(target[:, -1])
+    assert any(source[:, -1])
     pieces = small_run.tokenizer().source
     for row, text in enumerate(ODD):
         read = [name.decode() for name in source[row] if name]

@@ -1,0 +1,151 @@
+"""Rows of concurrent requests, run together.
+
+While a batch runs, requests queue up; what queued up becomes the next batch. So an idle server
+answers at once, a busy one in larger batches, and nobody waits for a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from keras_transformer.serving.server.batch import Answer, Job, Piece, join, run
+from keras_transformer.serving.server.decode import Request
+from keras_transformer.serving.server.errors import RestError
+from keras_transformer.serving.server.metrics import Metrics
+from keras_transformer.serving.server.servable import Servable
+from keras_transformer.serving.server.settings import Settings
+
+
+class Batcher:
+    """The queue and the threads that run batches; to be used from one event loop.
+
+    Args:
+        settings: ``max_batch_size``, ``batch_timeout_ms``, ``batches`` and ``max_queue``.
+        metrics: What is told of queue and batches.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.waiting = 0
+        self.running = 0
+        self._queue: dict[Job, None] = {}  # in order of coming; a job may leave from anywhere
+        self._threads = ThreadPoolExecutor(settings.batches, thread_name_prefix="batch")
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def submit(self, servable: Servable, request: Request) -> Job:
+        """Put a request into the queue.
+
+        Returns:
+            A job whose ``answer`` can be awaited; give it to ``drop`` when it no longer matters.
+
+        Raises:
+            RestError: The queue is full, or smaller than the request.
+        """
+        limit = self.settings.max_queue
+        if request.rows > limit:
+            raise RestError(
+                f"expected at most {limit} rows in a request, got {request.rows}",
+                "RESOURCE_EXHAUSTED",
+                413,
+            )
+        if self.waiting + request.rows > limit:
+            raise RestError(
+                f"too busy: {self.waiting} rows are waiting, at most {limit} may",
+                "UNAVAILABLE",
+                headers={"Retry-After": "1"},
+            )
+        job = Job(servable, request, asyncio.get_running_loop().create_future())
+        self._queue[job] = None
+        self._count(request.rows)
+        self._start()
+        return job
+
+    def drop(self, job: Job) -> None:
+        """Forget a job; rows that are running end unseen."""
+        job.answer.cancel()
+        self._leave(job)
+
+    def close(self) -> None:
+        """Take no more batches."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, job: Job) -> None:
+        if job in self._queue:
+            del self._queue[job]
+            self._count(-job.left)
+
+    def _count(self, rows: int) -> None:
+        self.waiting += rows
+        self.metrics.queue_rows.set(self.waiting)
+
+    def _start(self) -> None:
+        """Start batches while there are jobs and free threads."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self._queue and self.running < self.settings.batches:
+            wait = self._time_to_fill()
+            if wait > 0:
+                self._alarm = asyncio.get_running_loop().call_later(wait, self._start)
+                return
+            pieces = self._take()
+            self.running += 1
+            task = asyncio.get_running_loop().run_in_executor(self._threads, run, pieces)
+            task.add_done_callback(functools.partial(self._finish, pieces))
+
+    def _time_to_fill(self) -> float:
+        """Seconds that the batch at the head of the queue may still wait for more rows."""
+        head = next(iter(self._queue))
+        rows = sum(job.left for job in self._queue if job is head or job.joins(head))
+        if rows >= self.settings.max_batch_size:
+            return 0.0
+        return head.since + self.settings.batch_timeout_ms / 1000 - time.monotonic()
+
+    def _take(self) -> list[Piece]:
+        """The next batch: rows of the first job, and of those that may join it."""
+        head = next(iter(self._queue))
+        space = self.settings.max_batch_size
+        pieces = []
+        for job in list(self._queue):
+            if space == 0:
+                break
+            if job is not head and not job.joins(head):
+                continue
+            rows = min(space, job.left)
+            pieces.append(Piece(job, job.taken, rows))
+            if job.taken == 0:
+                self.metrics.wait_seconds.observe(time.monotonic() - job.since)
+            job.taken += rows
+            space -= rows
+            del self._queue[job]
+            if job.left:
+                self._queue[job] = None  # the rest of a large request lets others go first
+        rows = sum(piece.rows for piece in pieces)
+        self._count(-rows)
+        self.metrics.batch_rows.labels(head.request.signature.name).observe(rows)
+        return pieces
+
+    def _finish(self, pieces: Sequence[Piece], task: asyncio.Future[list[Answer]]) -> None:
+        self.running -= 1
+        if not task.cancelled():
+            for piece, answer in zip(pieces, task.result(), strict=True):
+                self._settle(piece, answer)
+        self._start()
+
+    def _settle(self, piece: Piece, answer: Answer) -> None:
+        job = piece.job
+        if job.answer.done():
+            return
+        if isinstance(answer, RestError):
+            job.answer.set_exception(answer)
+            self._leave(job)
+            return
+        job.done[piece.start] = (piece.rows, answer)
+        if sum(rows for rows, _ in job.done.values()) == job.request.rows:
+            parts = [outputs for _, (_, outputs) in sorted(job.done.items())]
+            job.answer.set_result(join(job.request.signature, parts))

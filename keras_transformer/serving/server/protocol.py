@@ -1,0 +1,52 @@
+"""HTTP connections that nobody can hold for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+def bounded_protocol(seconds: float) -> type[H11Protocol]:
+    """uvicorn's HTTP protocol, with a limit on the time between requests.
+
+    uvicorn itself lets a client take for ever to send the head of a request, or to read an
+    answer; the body's time is limited where it is read.
+
+    Args:
+        seconds: From the connection's beginning, or the last answer, to the next request's
+            whole head.
+    """
+
+    class BoundedProtocol(H11Protocol):
+        _limit: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._restart()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(exc)
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop()
+
+        def on_response_complete(self) -> None:
+            # First, since the next request may already be there and stop it again.
+            self._restart()
+            super().on_response_complete()
+
+        def _restart(self) -> None:
+            self._stop()
+            self._limit = self.loop.call_later(seconds, self.transport.abort)
+
+        def _stop(self) -> None:
+            if self._limit is not None:
+                self._limit.cancel()
+                self._limit = None
+
+    return BoundedProtocol

@@ -1,0 +1,76 @@
+"""What a signature takes and gives, in numpy's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic] | NDArray[np.object_]
+Arrays = dict[str, Array]
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An input or an output.
+
+    Attributes:
+        dtype: TensorFlow's name of the type: "string", "float32", "int32", ...
+        shape: Sizes, None where one is free; None altogether where even the rank is.
+    """
+
+    dtype: str
+    shape: Shape | None
+
+    @property
+    def by_row(self) -> bool:
+        """The first dimension is the batch."""
+        return bool(self.shape) and self.shape is not None and self.shape[0] is None
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """An array of this shape fits."""
+        if self.shape is None:
+            return True
+        pairs = zip(self.shape, shape, strict=False)
+        return len(self.shape) == len(shape) and all(a is None or a == b for a, b in pairs)
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """An array of "" or zeros."""
+        if self.dtype == "string":
+            return np.full(shape, b"", dtype=object)
+        return np.zeros(shape, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function of a SavedModel.
+
+    Attributes:
+        name: Its key.
+        method: The method it is made for, such as ``tensorflow/serving/predict``.
+        inputs: By name.
+        outputs: By name.
+    """
+
+    name: str
+    method: str = "tensorflow/serving/predict"
+    inputs: Mapping[str, Spec] = field(default_factory=dict)
+    outputs: Mapping[str, Spec] = field(default_factory=dict)
+
+    @property
+    def by_row(self) -> bool:
+        """All inputs and outputs have the batch first, so that rows can run in pieces."""
+        return all(spec.by_row for spec in [*self.inputs.values(), *self.outputs.values()])
+
+    @property
+    def joinable(self) -> bool:
+        """Rows of different requests can run together.
+
+        Not so where an output has another free dimension: its padding would tell of the
+        neighbours.
+        """
+        outputs = [spec.shape for spec in self.outputs.values()]
+        return self.by_row and all(None not in shape[1:] for shape in outputs if shape is not None)

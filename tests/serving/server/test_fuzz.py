@@ -1,0 +1,176 @@
+"""Anything may come in by the REST interface: never a failure of the server, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+SIZES = pytest.mark.parametrize("examples", [60, pytest.param(1500, marks=pytest.mark.slow)])
+PREDICT = b"/v1/models/shout:predict"
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | TEXTS
+    | st.fixed_dictionaries({"b64": TEXTS})
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+SIGNATURES = ["serving_default", "translate", "nbest", "options", "align"]
+
+
+def almost(value):
+    """A value of the right kind, or anything."""
+    return value | JSON
+
+
+ROW = almost(TEXTS) | st.fixed_dictionaries(
+    {"text": almost(TEXTS)},
+    optional={"alpha": almost(st.floats(width=32)), "max_extra": almost(st.integers(0, 9))},
+)
+COLUMNS = st.fixed_dictionaries(
+    {"text": almost(st.lists(TEXTS, max_size=4))},
+    optional={
+        "alpha": almost(st.lists(st.floats(width=32), max_size=4)),
+        "max_extra": almost(st.lists(st.integers(0, 9), max_size=4)),
+    },
+)
+REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "signature_name": almost(st.sampled_from(SIGNATURES)),
+        "instances": almost(st.lists(ROW, max_size=4)),
+        "inputs": almost(COLUMNS | st.lists(TEXTS, max_size=4)),
+        "other": JSON,
+    },
+)
+VALID = json.dumps(
+    {
+        "signature_name": "options",
+        "instances": [{"text": "a\u00e4\U0001f642", "alpha": 0.5, "max_extra": 3}] * 2,
+    }
+).encode()
+
+
+async def call(app, method, path, body):
+    """One request straight to the ASGI application, which a client would not send so."""
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path.decode("utf-8", "replace"),
+        "raw_path": path,
+        "root_path": "",
+        "query_string": b"",
+        "headers": [],
+    }
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+    sent = []
+
+    async def receive():
+        if not parts:
+            await asyncio.sleep(3600)
+        return parts.pop()
+
+    async def send(message):
+        sent.append(message)
+
+    async with asyncio.timeout(30):
+        await app(scope, receive, send)
+    return sent[0]["status"], b"".join(message["body"] for message in sent[1:])
+
+
+def ask(client, body, method="POST", path=PREDICT):
+    status, reply = client.portal.call(call, client.app, method, path, body)
+    assert status < 500 or status in (503, 504), (status, reply)
+    return status, reply
+
+
+def fuzz(examples, **strategies):
+    def decorate(check):
+        limits = settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        limits(given(**strategies)(check))()
+
+    return decorate
+
+
+@SIZES
+def test_requests_that_are_almost_right(shout, examples):
+    @fuzz(examples, request=REQUESTS)
+    def check(request):
+        status, reply = ask(shout, json.dumps(request).encode())
+        answer = json.loads(reply)
+        if status == 200:
+            key = "predictions" if "instances" in request else "outputs"
+            assert list(answer) == [key]
+            if key == "predictions":
+                assert len(answer[key]) == len(request["instances"])
+        else:
+            assert (status, list(answer)) == (400, ["error"])
+
+
+@SIZES
+def test_right_requests_are_answered(shout, examples):
+    @fuzz(examples, texts=st.lists(TEXTS, min_size=1, max_size=5), name=st.sampled_from(SIGNATURES))
+    def check(texts, name):
+        rows = [{"text": text} for text in texts]
+        if name == "options":
+            rows = [row | {"alpha": 1, "max_extra": 0} for row in rows]
+        body = json.dumps({"signature_name": name, "instances": rows}).encode()
+        status, reply = ask(shout, body)
+        assert status == (400 if "explode" in texts else 200)
+        if status == 200 and name == "translate":
+            scores = [row["score"] for row in json.loads(reply)["predictions"]]
+            assert scores == pytest.approx([-len(text) / 10 for text in texts])
+
+
+@SIZES
+def test_random_bytes(shout, examples):
+    @fuzz(examples, body=st.binary(max_size=200))
+    def check(body):
+        status, reply = ask(shout, body)
+        assert (status, list(json.loads(reply))) == (400, ["error"])
+
+
+@SIZES
+def test_damaged_requests(shout, examples):
+    @fuzz(
+        examples,
+        start=st.integers(0, len(VALID)),
+        length=st.integers(0, 6),
+        put=st.binary(max_size=6) | st.sampled_from([b"NaN", b"-0", b"1e400", b"\\ud800", b"\xff"]),
+    )
+    def check(start, length, put):
+        status, reply = ask(shout, VALID[:start] + put + VALID[start + length :])
+        assert status in (200, 400)
+        json.loads(reply)
+
+
+@SIZES
+def test_random_paths_and_methods(shout, examples):
+    parts = st.sampled_from(
+        ["v1", "models", "shout", "versions", "1", "labels", "stable", "metadata", "..", "%00",
+         "%2e%2e", ":predict", "shout:predict", "page", "index.html", "monitoring", "99999", ""]
+    )  # fmt: skip
+    paths = st.lists(parts | TEXTS, max_size=7).map(lambda items: "/" + "/".join(items))
+    methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "X"])
+
+    @fuzz(examples, path=paths.map(str.encode) | st.binary(max_size=40), method=methods)
+    @example(path=b"/page/model.json", method="GET")
+    @example(path=b"/" + b"a" * 5000, method="GET")
+    def check(path, method):
+        ask(shout, b'{"instances": ["a"]}', method, path)
