@@ -1,0 +1,232 @@
+"""Measure a server: sentences per second, waiting times, errors.
+
+  python export/load_test.py --connections 8 --seconds 30
+  python export/load_test.py --rate 20 --connections 64 --seconds 60 --json
+
+Without --rate each connection sends its next request when it has its answer (closed loop):
+that finds the most a server can do. With --rate requests start at fixed times whether or not
+earlier ones are answered (open loop), and the time is counted from when a request was due:
+that shows the queue which users of a busy server see. Nothing is tried again. It loads the
+server that --url names and no other; by default that is this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import math
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from lines import positive, positive_number
+
+# From one word to sixty, as the captions, news and notes that people send.
+SENTENCES = (
+    "Hello!",
+    "A dog runs.",
+    "Two men are talking in the street.",
+    "A little girl in a red dress is playing with a ball in the park.",
+    "A group of people stand in front of a large building and look at something in the sky.",
+    "An old man with a grey beard sits on a wooden bench beside a river, reads a newspaper and "
+    "waits for his friend, who is late because the bus did not come on time this morning.",
+    "Several children, all of them wearing blue helmets and yellow vests, ride their bicycles "
+    "along a narrow path between the trees while their teacher, who is walking behind them with "
+    "a large bag on her shoulder, calls out to the slowest boy and asks him to wait at the next "
+    "corner, where a woman is selling ice cream from a small white van.",
+)
+
+
+@dataclass
+class Outcome:
+    """What one connection saw.
+
+    Args:
+        seconds: Time of each answered request.
+        errors: How often which status or failure came.
+        sentences: How many were translated.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    sentences: int = 0
+
+
+class Clock:
+    """Says when the next request is due, to all connections together.
+
+    Args:
+        start: Of the test, in seconds of ``time.monotonic``.
+        seconds: How long it lasts.
+        rate: Requests per second, None where each waits for its answer.
+    """
+
+    def __init__(self, start: float, seconds: float, rate: float | None) -> None:
+        self.start = start
+        self._end = start + seconds
+        self._rate = rate
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def next(self) -> float | None:
+        """Wait for the next request's turn.
+
+        Returns:
+            When it was due, which is earlier than now where all connections were busy; None
+            at the end of the test.
+        """
+        if self._rate is None:
+            due = time.monotonic()
+        else:
+            with self._lock:
+                due = self.start + self._taken / self._rate
+                self._taken += 1
+        if due >= self._end:
+            return None
+        time.sleep(max(0.0, due - time.monotonic()))
+        return due
+
+
+def connect(url: str, timeout: float) -> http.client.HTTPConnection:
+    """A connection, not yet open, to the host of ``url``."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=timeout)
+
+
+def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
+    """Send requests over one connection until the clock ends.
+
+    Args:
+        options: Of the command line.
+        clock: Shared with the other connections.
+        seed: Of this connection's choice of sentences.
+    """
+    outcome, choice = Outcome(), random.Random(seed)
+    connection = connect(options.url, options.timeout)
+    path = f"{urlsplit(options.url).path.rstrip('/')}/v1/models/{quote(options.model)}:predict"
+    used = 0.0
+    while (due := clock.next()) is not None:
+        if time.monotonic() - used > 2:  # servers close connections that rest
+            connection.close()
+        texts = choice.choices(options.sentences, k=options.batch)
+        rows = [{"text": text} for text in texts]
+        body = json.dumps({"signature_name": options.signature, "instances": rows})
+        try:
+            connection.request("POST", path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            outcome.errors[type(error).__name__] += 1
+            time.sleep(0.05)  # a server that is gone refuses thousands of times a second
+            continue
+        if response.status == 200:
+            outcome.seconds.append(time.monotonic() - due)
+            outcome.sentences += len(texts)
+        else:
+            outcome.errors[str(response.status)] += 1
+        used = time.monotonic()
+    connection.close()
+    return outcome
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that ``percent`` of all values do not exceed (nearest rank).
+
+    Args:
+        values: In any order, at least one.
+        percent: Above 0, up to 100.
+    """
+    return sorted(values)[math.ceil(len(values) * percent / 100) - 1]
+
+
+def measure(options: argparse.Namespace) -> dict[str, object]:
+    """Load the server as the options say.
+
+    Returns:
+        Counts, rates and times in milliseconds, in the order in which they are printed.
+    """
+    outcomes: list[Outcome] = []
+    clock = Clock(time.monotonic(), options.seconds, options.rate)
+    threads = [
+        threading.Thread(
+            target=lambda seed: outcomes.append(send(options, clock, seed)),
+            args=(seed,),
+            daemon=True,
+        )
+        for seed in range(options.connections)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken = time.monotonic() - clock.start
+    times = [1000 * seconds for outcome in outcomes for seconds in outcome.seconds]
+    figures: dict[str, object] = {
+        "connections": options.connections,
+        "sentences per request": options.batch,
+        "seconds": round(taken, 1),
+        "answered": len(times),
+        "requests/s": round(len(times) / taken, 1),
+        "sentences/s": round(sum(outcome.sentences for outcome in outcomes) / taken, 1),
+    }
+    for name, percent in (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("longest", 100.0)):
+        figures[f"{name} ms"] = round(percentile(times, percent), 1) if times else None
+    figures["errors"] = dict(sum((outcome.errors for outcome in outcomes), Counter[str]()))
+    return figures
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = made.add_argument
+    add("--url", default="http://127.0.0.1:8501", help="server (%(default)s)")
+    add("--model", default="en-de", help="name of the model (%(default)s)")
+    add("--signature", default="translate", help="signature that takes text (%(default)s)")
+    add("--connections", type=positive, default=8, help="at a time (%(default)s)")
+    add("--seconds", type=positive_number, default=10.0, help="of load (%(default)s)")
+    add("--rate", type=positive_number, help="requests per second, at fixed times")
+    add("--batch", type=positive, default=1, help="sentences in a request (%(default)s)")
+    add("--file", type=Path, metavar="FILE", help="sentences to choose from, one a line, UTF-8")
+    add("--timeout", type=positive_number, default=35.0, help="for one answer (%(default)s s)")
+    add("--json", action="store_true", help="print one JSON object")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print; exit status 1 where any request failed or none was answered."""
+    arguments = parser()
+    options = arguments.parse_args(argv)
+    if urlsplit(options.url).scheme not in ("http", "https") or not urlsplit(options.url).hostname:
+        arguments.error(f"--url: expected http://HOST:PORT, got {options.url!r}")
+    options.sentences = SENTENCES
+    if options.file is not None:
+        try:
+            text = options.file.read_text(encoding="utf-8-sig")
+            options.sentences = [line for line in text.split("\n") if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            arguments.error(f"--file {options.file}: {error}")
+        if not options.sentences:
+            arguments.error(f"--file {options.file}: expected lines of text, found none")
+    figures = measure(options)
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        width = max(map(len, figures))
+        for name, value in figures.items():
+            print(f"{name:{width}}  {value if value not in ({}, None) else 'none'}")
+    return 1 if figures["errors"] or not figures["answered"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
