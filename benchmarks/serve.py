@@ -6,7 +6,7 @@ Starts ``python -m keras_transformer.serve`` on a free port and measures two thi
   requests per second, latencies, errors, and the server's memory at its start, after a
   warm-up and at the end.
 - Overhead: one connection, one sentence at a time, in turn with a direct call of the same
-  signature in a process of its own. Printed is the difference of the medians.
+  signature in a process of its own. Printed are the medians of both and of the differences.
 """
 
 from __future__ import annotations
@@ -220,11 +220,11 @@ def measure(arguments: argparse.Namespace, sentences: list[str]) -> tuple[Report
     server = Server(arguments.folder, arguments.options.split())
     try:
         memory = [server.memory()]
-        press(server, sentences, arguments.connections, min(10, arguments.seconds))
+        rest, direct = overhead(server, arguments.folder, sentences, arguments.rounds)
+        press(server, sentences, arguments.connections, arguments.warm)
         memory.append(server.memory())
         loads = press(server, sentences, arguments.connections, arguments.seconds)
         memory.append(server.memory())
-        rest, direct = overhead(server, arguments.folder, sentences, arguments.rounds)
     finally:
         status = server.end()
     errors = [error for load in loads for error in load.errors]
@@ -232,6 +232,7 @@ def measure(arguments: argparse.Namespace, sentences: list[str]) -> tuple[Report
         errors.append(f"the server ended with status {status}")
     times = [1000 * value for load in loads for value in load.seconds]
     percent = quantiles(times, n=100)
+    more = [1000 * (one - other) for one, other in zip(rest, direct, strict=True)]
     middle = [1000 * median(values) for values in (rest, direct)]
     report = Report(
         arguments.connections,
@@ -240,7 +241,7 @@ def measure(arguments: argparse.Namespace, sentences: list[str]) -> tuple[Report
         sum(load.rows for load in loads) / arguments.seconds,
         *(percent[49], percent[94], percent[98], max(times), len(errors)),
         *memory,
-        *(middle[0], middle[1], middle[0] - middle[1]),
+        *(middle[0], middle[1], median(more)),
     )
     return report, errors
 
@@ -252,6 +253,7 @@ def main() -> int:
     )
     parser.add_argument("folder", type=Path, nargs="?", help="folder of an exported model")
     parser.add_argument("--seconds", type=float, default=60, help="of load (default: 60)")
+    parser.add_argument("--warm", type=float, default=60, help="of load before (default: 60)")
     parser.add_argument("--connections", type=int, default=32, help="at once (default: 32)")
     parser.add_argument("--rounds", type=int, default=30, help="of the overhead (default: 30)")
     parser.add_argument("--sentences", type=Path, help="a text file, one sentence a line")

@@ -48,6 +48,9 @@ def main(argv: Sequence[str]) -> None:
 
     taken = listen(settings.host, settings.port)
     import_tensorflow()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     service = Service(folder, settings, labels, log_requests=log_requests)
     if not asyncio.run(serve(service, taken)):
         # A thread that still runs the model would keep the process alive.

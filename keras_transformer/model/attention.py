@@ -155,6 +155,7 @@ class MultiHeadAttention(keras.layers.Layer):
         mask: tf.Tensor | None,
         position: tf.Tensor | int = 0,
         training: bool = False,
+        bias: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Attend with projected queries and keys, merge the heads and project.
 
@@ -164,11 +165,12 @@ class MultiHeadAttention(keras.layers.Layer):
             mask: Boolean, broadcasts to (B, H, T, S).
             position: Position of the first query; the first key is at 0.
             training: Whether dropout is on.
+            bias: Added to the scores, broadcasts to (B, H, T, S); not with "alibi", which has
+                its own.
 
         Returns:
             (B, T, D) and the weights (B, H, T, S) float32.
         """
-        bias = None
         if self.positions == "alibi":
             sizes = tf.shape(queries)[2], tf.shape(keys_values.keys)[2]
             bias = alibi_bias(self.heads, *sizes, position)
@@ -210,12 +212,21 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def _split_heads(x: tf.Tensor, heads: int, width: int) -> tf.Tensor:
+    # A length that is known, as in a search step, spares the operations that find it out.
+    length = x.shape[1]
+    if length == 1:  # nothing to transpose
+        return tf.reshape(x, [-1, heads, 1, width])  # (B, H, 1, K)
     shape = tf.shape(x)
-    x = tf.reshape(x, [shape[0], shape[1], heads, width])  # (B, T, H, K)
+    sizes = [shape[0], shape[1]] if length is None else [-1, length]
+    x = tf.reshape(x, [*sizes, heads, width])  # (B, T, H, K)
     return tf.transpose(x, [0, 2, 1, 3])  # (B, H, T, K)
 
 
 def _merge_heads(x: tf.Tensor) -> tf.Tensor:
+    heads, length, width = x.shape[1:]
+    if length == 1:
+        return tf.reshape(x, [-1, 1, heads * width])
     shape = tf.shape(x)
     x = tf.transpose(x, [0, 2, 1, 3])  # (B, T, H, K)
-    return tf.reshape(x, [shape[0], shape[2], x.shape[2] * x.shape[3]])  # (B, T, H * K)
+    sizes = [shape[0], shape[2]] if length is None else [-1, length]
+    return tf.reshape(x, [*sizes, heads * width])  # (B, T, H * K)

@@ -3,7 +3,7 @@ feed-forward (section 3.1, right of figure 1), as a whole and step by step."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,19 @@ from keras_transformer.model.attention import KeysValues
 from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.encoder import attention_from
 from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.masks import additive
 from keras_transformer.model.sublayer import SublayerConnection
+
+
+class Memory(NamedTuple):
+    """The encoder's output as one decoder layer sees it, the same in every step."""
+
+    keys: tf.Tensor
+    """(B, H, S, K)."""
+    values: tf.Tensor
+    """(B, H, S, K)."""
+    bias: tf.Tensor
+    """(B, 1, 1, S) float32, added to scores: keeps attention away from padding."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -89,28 +101,39 @@ class DecoderLayer(ConfiguredLayer):
         )
         return x, weights[0]
 
+    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> Memory:
+        """What every step needs of the source.
+
+        Args:
+            memory: (B, S, D) from the encoder.
+            source_mask: Boolean (B, 1, 1, S).
+        """
+        keys, values = self.cross_attention.keys_values(memory)
+        # A sentence without any token gives nothing, whatever the weights are.
+        real = tf.reduce_any(source_mask, axis=-1, keepdims=True)
+        return Memory(keys, values * tf.cast(real, values.dtype), additive(source_mask))
+
     def step(
         self,
         x: tf.Tensor,
         past: KeysValues,
-        memory: KeysValues,
-        source_mask: tf.Tensor,
+        memory: Memory,
         position: tf.Tensor,
-    ) -> tuple[tf.Tensor, KeysValues, tf.Tensor]:
+        beam: int,
+    ) -> tuple[tf.Tensor, KeysValues]:
         """Decode one position of every row, given keys and values of those before it.
 
         Args:
-            x: (R, 1, D), rows of one sentence next to each other.
+            x: (R, 1, D), the ``beam`` rows of one sentence next to each other.
             past: Self-attention keys and values so far, (R, H, t, K).
-            memory: Keys and values of the source, (B, H, S, K), once for each sentence.
-            source_mask: Boolean (B, 1, 1, S).
+            memory: From ``remember``, once for each sentence.
             position: t, the index of this position.
+            beam: W, rows of a sentence.
 
         Returns:
-            (R, 1, D), keys and values (R, H, t + 1, K), and the weights of the attention
-            to the encoder (R, H, 1, S).
+            (R, 1, D), and keys and values (R, H, t + 1, K).
         """
-        kept: list[Any] = []
+        kept: list[KeysValues] = []
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
             attention = self.self_attention
@@ -124,20 +147,18 @@ class DecoderLayer(ConfiguredLayer):
 
         def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
             attention = self.cross_attention
-            sentences, rows = tf.shape(memory.keys)[0], tf.shape(y)[0]
             # The W rows of a sentence attend to the same keys, as W positions of it would.
-            width = rows // tf.maximum(sentences, 1)  # no -1: a batch may hold no sentence
-            beams = tf.reshape(y, [sentences, width, self.config.d_model])  # (B, W, D)
-            output, weights = attention.attend(attention.queries(beams), memory, source_mask)
-            weights = tf.transpose(weights, [0, 2, 1, 3])  # (B, W, H, S)
-            kept.append(tf.reshape(weights, [rows, self.config.heads, 1, tf.shape(weights)[3]]))
-            return tf.reshape(output, [rows, 1, self.config.d_model])  # (R, 1, D)
+            beams = tf.reshape(y, [-1, beam, self.config.d_model])  # (B, W, D)
+            keys_values = KeysValues(memory.keys, memory.values)
+            output, _ = attention.attend(
+                attention.queries(beams), keys_values, None, bias=memory.bias
+            )
+            return tf.reshape(output, [-1, 1, self.config.d_model])  # (R, 1, D)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_cross(x, sublayer=attend_to_memory)
         x = self.around_feed_forward(x, sublayer=self.feed_forward)
-        keys_values, weights = kept
-        return x, keys_values, weights
+        return x, kept[0]
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **__: Any) -> Any:
         """(B, T, D) and (B, H, T, S)."""
@@ -187,25 +208,24 @@ class Decoder(LayerStack):
         x = self.finish(x)
         return (x, weights) if return_weights else x
 
-    def memory_keys_values(self, memory: tf.Tensor) -> list[KeysValues]:
-        """Project the encoder's output (B, S, D) once for all steps, for each layer."""
-        return [layer.cross_attention.keys_values(memory) for layer in self.layers]
+    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[Memory]:
+        """`DecoderLayer.remember` of each layer."""
+        return [layer.remember(memory, source_mask) for layer in self.layers]
 
     def step(
         self,
         x: tf.Tensor,
         past: list[KeysValues],
-        memory: list[KeysValues],
-        source_mask: tf.Tensor,
+        memory: list[Memory],
         position: tf.Tensor,
-    ) -> tuple[tf.Tensor, list[KeysValues], list[tf.Tensor]]:
+        beam: int,
+    ) -> tuple[tf.Tensor, list[KeysValues]]:
         """Decode one position of every row; see `DecoderLayer.step`, which it stacks."""
-        kept, weights = [], []
+        kept = []
         for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
-            x, keys_values, cross = layer.step(x, layer_past, layer_memory, source_mask, position)
+            x, keys_values = layer.step(x, layer_past, layer_memory, position, beam)
             kept.append(keys_values)
-            weights.append(cross)
-        return self.finish(x), kept, weights
+        return self.finish(x), kept
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
         """(B, T, D), and (B, H, T, S) for each layer where asked for."""

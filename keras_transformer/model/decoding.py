@@ -34,7 +34,7 @@ class Decoding:
         self._target_embedding = transformer.target_embedding(model)
         self._projection = transformer.projection(model)
 
-    def start(self, source: tf.Tensor, beam: tf.Tensor | int = 1) -> tuple[Step, State]:
+    def start(self, source: tf.Tensor, beam: int = 1) -> tuple[Step, State]:
         """Encode the source and prepare to decode.
 
         Args:
@@ -49,13 +49,14 @@ class Decoding:
             no earlier tokens: a row that is to be continued has no padding in it.
         """
         mask = padding_mask(source)
-        memory = self._decoder.memory_keys_values(self._encode(source, mask))
+        memory = self._decoder.remember(self._encode(source, mask), mask)
 
         def step(tokens: tf.Tensor, position: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
             x = self._target_embedding(tokens[:, None])  # (R, 1, D)
             x = self._target_positions(x, first=position)
-            x, state, _ = self._decoder.step(x, state, memory, mask, position)
-            return self._projection(x[:, 0, :], reverse=True), state  # (R, V)
+            x, state = self._decoder.step(x, state, memory, position, beam)
+            x = tf.reshape(x, [-1, x.shape[-1]])  # (R, D)
+            return self._projection(x, reverse=True), state  # (R, V)
 
         return step, self._empty_state(tf.shape(source)[0] * beam)
 

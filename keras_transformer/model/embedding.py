@@ -55,8 +55,11 @@ class TokenEmbedding(keras.layers.Layer):
     def project(self, features: tf.Tensor) -> tf.Tensor:
         """(..., D) features to (..., V) logits, float32 whatever the layers compute in."""
         matrix = tf.cast(tf.convert_to_tensor(self.matrix), self.compute_dtype)
-        flat = tf.reshape(tf.cast(features, self.compute_dtype), [-1, self.d_model])
+        features = tf.cast(features, self.compute_dtype)
+        flat = features if features.shape.rank == 2 else tf.reshape(features, [-1, self.d_model])
         logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)
+        if features.shape.rank == 2:
+            return logits
         return tf.reshape(logits, tf.concat([tf.shape(features)[:-1], [self.vocabulary]], axis=0))
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> Any:

@@ -26,5 +26,7 @@ def project(x: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
     flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         flat = tf.nn.bias_add(flat, tf.cast(tf.convert_to_tensor(bias), x.dtype))
+    if x.shape[1] is not None:  # as the 1 of a search step: nothing to find out in the graph
+        return tf.reshape(flat, [-1, x.shape[1], kernel.shape[1]])
     shape = tf.shape(x)
     return tf.reshape(flat, [shape[0], shape[1], kernel.shape[1]])

@@ -36,6 +36,19 @@ def look_ahead_mask(length: tf.Tensor | int) -> tf.Tensor:
     return (positions[:, None] >= positions[None, :])[None, None, :, :]
 
 
+def additive(mask: tf.Tensor) -> tf.Tensor:
+    """A mask as what is added to scores: made once, it serves every step of a search.
+
+    Args:
+        mask: Boolean, any shape.
+
+    Returns:
+        float32 of the same shape: 0 where attending is allowed; elsewhere half of the lowest
+        number, so that adding a score to it cannot overflow to -inf.
+    """
+    return tf.where(mask, 0.0, tf.float32.min / 2)
+
+
 @keras.saving.register_keras_serializable("keras_transformer")
 class PaddingMask(keras.layers.Layer):
     """`padding_mask` as a layer, for the functional model."""

@@ -34,7 +34,7 @@ class Batcher:
         self.waiting = 0
         self.running = 0
         self._queue: dict[Job, None] = {}  # in order of coming; a job may leave from anywhere
-        self._threads = ThreadPoolExecutor(settings.batches, thread_name_prefix="batch")
+        self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
         self._alarm: asyncio.TimerHandle | None = None
 
     def submit(self, servable: Servable, request: Request) -> Job:
@@ -88,7 +88,7 @@ class Batcher:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        while self._queue and self.running < self.settings.batches:
+        while self._queue and self.running < self.settings.batches_at_once:
             wait = self._time_to_fill()
             if wait > 0:
                 self._alarm = asyncio.get_running_loop().call_later(wait, self._start)
@@ -101,15 +101,22 @@ class Batcher:
     def _time_to_fill(self) -> float:
         """Seconds that the batch at the head of the queue may still wait for more rows."""
         head = next(iter(self._queue))
-        rows = sum(job.left for job in self._queue if job is head or job.joins(head))
-        if rows >= self.settings.max_batch_size:
+        if self._joinable(head) >= self.settings.max_batch_size:
             return 0.0
         return head.since + self.settings.batch_timeout_ms / 1000 - time.monotonic()
 
+    def _joinable(self, head: Job) -> int:
+        """Rows that could run in one batch with the first job of the queue."""
+        return sum(job.left for job in self._queue if job is head or job.joins(head))
+
     def _take(self) -> list[Piece]:
-        """The next batch: rows of the first job, and of those that may join it."""
+        """The next batch: rows of the first job, and of those that may join it.
+
+        Where several batches may start now, each takes its share.
+        """
         head = next(iter(self._queue))
-        space = self.settings.max_batch_size
+        free = self.settings.batches_at_once - self.running
+        space = min(self.settings.max_batch_size, -(-self._joinable(head) // free))
         pieces = []
         for job in list(self._queue):
             if space == 0:

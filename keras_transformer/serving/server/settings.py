@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ class Settings:
     """Most rows that run together; a larger request runs in pieces."""
     batch_timeout_ms: float = 0.0
     """How long a batch that is not full waits for more rows."""
-    batches: int = 1
-    """How many batches may run at the same time."""
+    batches: int = 0
+    """How many batches may run at the same time; 0: one for each processor."""
+    threads: int = 1
+    """Threads for a single operation; 1 is quickest where batches keep all processors busy."""
     max_queue: int = 4096
     """Most rows that may wait; beyond, requests are answered with 503."""
     max_body_mb: float = 16.0
@@ -50,8 +53,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         _within("port", self.port, 0, 65535)
-        for name in ("max_batch_size", "batches", "max_queue", "max_connections"):
+        for name in ("max_batch_size", "threads", "max_queue", "max_connections"):
             _within(name, getattr(self, name), 1)
+        _within("batches", self.batches, 0)
         for name in ("poll_s", "max_body_mb", "timeout_s"):
             _within(name, getattr(self, name), 0.001)
         for name in ("batch_timeout_ms", "grace_s"):
@@ -61,6 +65,11 @@ class Settings:
                 f"name: expected a text without '/', ':' and spaces, got {self.name!r}"
             )
         Policy.parse(self.versions)
+
+    @property
+    def batches_at_once(self) -> int:
+        """``batches``, counted out."""
+        return self.batches or len(os.sched_getaffinity(0))
 
 
 def _within(name: str, value: float, low: float, high: float = math.inf) -> None:

@@ -133,7 +133,7 @@ def client(folder, scripted):
 
     def make(labels=None, **changes):
         changes = {"name": "toy", "poll_s": 0.02} | changes
-        service = Service(folder, Settings(**changes), labels, scripted.load)
+        service = Service(folder, Settings(**({"batches": 1} | changes)), labels, scripted.load)
         test_client = TestClient(service.app(), raise_server_exceptions=False)
         test_client.service = service
         opened.append(test_client)

@@ -23,7 +23,7 @@ def batcher():
     made = []
 
     def make(**settings):
-        made.append(Batcher(Settings(**settings), Metrics("toy")))
+        made.append(Batcher(Settings(**({"batches": 1} | settings)), Metrics("toy")))
         return made[-1]
 
     yield make
@@ -197,6 +197,18 @@ def test_batches_at_the_same_time(run, batcher, model, scripted):
         assert one.running == 2
         scripted.free.set()
         await asyncio.gather(first.answer, second.answer)
+
+    run(main)
+
+
+def test_batches_that_start_together_share_the_rows(run, batcher, model, scripted):
+    """A request of seven rows on two free threads: four and three, not seven and none."""
+
+    async def main():
+        two = batcher(batches=2)
+        job = two.submit(model, ask(model, *"abcdefg"))
+        assert texts(await job.answer) == list("ABCDEFG")
+        assert sorted(map(len, scripted.batches)) == [3, 4]
 
     run(main)
 
