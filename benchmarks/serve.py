@@ -159,6 +159,7 @@ def call_directly(folder: Path) -> None:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers
 
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # as the server has it
     model = tf.saved_model.load(str(folder))
     function = model.signatures["serving_default"]
     for line in sys.stdin:
