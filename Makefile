@@ -27,7 +27,7 @@ train: $(VENV)/.installed  ## train on the built-in corpus, print BLEU and some 
 test: $(VENV)/.installed-dev  ## run the tests that take seconds
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: $(VENV)/.installed-dev  ## run the tests that take minutes
+test-slow: $(VENV)/.installed-dev $(VENV)/serving-2.20/.installed  ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
 
 test-all: test test-slow  ## run every test
@@ -49,6 +49,12 @@ $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.installed
+
+# The libraries of TensorFlow Serving 2.20, which exports are tried in; no Python of theirs runs.
+$(VENV)/serving-2.20/.installed: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--target $(VENV)/serving-2.20 tensorflow-cpu==2.20.0 tensorflow-text==2.20.0
+	touch $@
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
