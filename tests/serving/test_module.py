@@ -153,7 +153,7 @@ def test_align_shows_where_the_network_looked(signatures, small_run) -> None:
         assert not attention[row][:, len(read) :].any()
 
 
-@pytest.mark.parametrize("count", [0, 1, 17, 257])
+@pytest.mark.parametrize("count", [0, 1, 17, pytest.param(257, marks=pytest.mark.slow)])
 def test_any_number_of_rows_each_as_if_alone(signatures, expected, count) -> None:
     places = [(7 * row) % len(ODD) for row in range(count)]
     found = signatures["translate"](text=tf.constant([ODD[p] for p in places], tf.string))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 
 import numpy as np
 import pytest
@@ -99,6 +98,7 @@ def test_warm_up_runs_every_signature_in_several_sizes(small_export, signatures)
     assert seen == {(key, rows) for key in signatures for rows in (1, 8, 32)}
 
 
+@pytest.mark.slow
 def test_versions_count_up_and_are_not_overwritten(small_run, tmp_path) -> None:
     folder, search = tmp_path / "new" / "m", small_run.config.search
     assert export(small_run, search, folder, QUICK, quietly) == folder / "1"
@@ -134,8 +134,7 @@ def test_a_failed_export_leaves_nothing(small_run, tmp_path, monkeypatch) -> Non
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(small_run, tmp_path, monkeypatch) -> None:
-    usage = os.statvfs_result  # a real disk is not filled here: its free space is made up
-    assert usage is not None
+    # A real disk is not filled here: its free space is made up.
     monkeypatch.setattr(
         files.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})()
     )
@@ -178,6 +177,7 @@ def test_settings_that_make_no_sense(field, value, message) -> None:
         ExportSettings(**{field: value})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "share"), [("bfloat16", 0.5), ("int8", 0.25)])
 def test_fewer_bits_make_a_smaller_file(medium_run, tmp_path, dtype, share) -> None:
     settings = ExportSettings(dtype=dtype, max_bleu_loss=100.0)

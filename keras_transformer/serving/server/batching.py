@@ -116,7 +116,8 @@ class Batcher:
         """
         head = next(iter(self._queue))
         free = self.settings.batches_at_once - self.running
-        space = min(self.settings.max_batch_size, -(-self._joinable(head) // free))
+        share = max(-(-self._joinable(head) // free), 1)  # 1 even if a request has no rows
+        space = min(self.settings.max_batch_size, share)
         pieces = []
         for job in list(self._queue):
             if space == 0:

@@ -20,7 +20,7 @@ HEAD = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r
 
 @pytest.fixture
 def service(folder, scripted):
-    return Service(folder, Settings(name="toy", timeout_s=0.5), None, scripted.load)
+    return Service(folder, Settings(name="toy", timeout_s=0.5, batches=1), None, scripted.load)
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_version_and_label(shout, path):
         ("/v1/models/shout", 400, "POST"),
         ("/v1/models", 400, "POST"),
         ("/v1", 400, "POST"),
-        ("/v2/models/shout:predict", 405, "Method Not Allowed"),
+        ("/v2/models/shout:predict", 404, "Not Found"),
     ],
 )
 def test_wrong_addresses(shout, path, status, part):
