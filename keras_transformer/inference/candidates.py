@@ -88,6 +88,8 @@ def next_tokens(
         own = tf.where(first, tf.maximum(own, NEVER), NEVER)
         log_probabilities = tf.where(bound, own, log_probabilities)
         tokens = tf.where(bound, forced[:, None], tokens)
+    for values in (log_probabilities, tokens):
+        values.set_shape([None, None])  # lost where several dimensions are open
     return Candidates(log_probabilities, tokens)
 
 

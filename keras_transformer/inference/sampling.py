@@ -112,13 +112,14 @@ def gumbel(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.T
     Returns:
         (R, size) float32. A row depends on its own seed, on ``position`` and on ``size``.
     """
-    # One call a row: the numbers of one call for all rows would depend on their number.
-    uniform = tf.map_fn(
-        lambda seed: tf.random.stateless_uniform([size], seed, minval=np.finfo(np.float32).tiny),
-        seeds + tf.stack([0, position]),
-        fn_output_signature=tf.float32,
-    )
-    return -tf.math.log(-tf.math.log(uniform))
+
+    def numbers(seed: tf.Tensor) -> tf.Tensor:
+        uniform = tf.random.stateless_uniform([size], seed, minval=np.finfo(np.float32).tiny)
+        return -tf.math.log(-tf.math.log(uniform))
+
+    # One call a row, logarithms too: the numbers of one call for all rows would depend on the
+    # number of rows, and the last bit of a logarithm on its place among them.
+    return tf.map_fn(numbers, seeds + tf.stack([0, position]), fn_output_signature=tf.float32)
 
 
 def row_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:
