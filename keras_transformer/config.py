@@ -8,10 +8,11 @@ what came.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from keras_transformer.errors import UserError
+from keras_transformer.checks import ConfigError, require, require_choice, require_positive
 
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
@@ -19,27 +20,6 @@ Embeddings = Literal["tied", "decoder", "untied"]
 Algorithm = Literal["unigram", "bpe"]
 OnLong = Literal["cut", "refuse"]
 Precision = Literal["float32", "bfloat16"]
-
-
-class ConfigError(UserError):
-    """A configuration value that cannot be used; the message names the field."""
-
-
-def _require(condition: bool, name: str, expected: str, received: object) -> None:
-    if not condition:
-        raise ConfigError(f"{name}: expected {expected}, got {received!r}")
-
-
-def _require_positive(config: object, section: str, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        _require(value > 0, f"{section}.{name}", "a number above 0", value)
-
-
-def _require_choice(config: object, section: str, name: str, choices: object) -> None:
-    value = getattr(config, name)
-    valid = choices.__args__  # type: ignore[attr-defined]
-    _require(value in valid, f"{section}.{name}", "one of " + ", ".join(valid), value)
 
 
 @dataclass(frozen=True)
@@ -82,36 +62,36 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "heads", "d_ff"):
-            _require_positive(self, "model", name)
-        _require_positive(self, "model", "max_positions")
+            require_positive(self, "model", name)
+        require_positive(self, "model", "max_positions")
         for name in ("source_vocabulary", "target_vocabulary", "d_key", "d_value"):
             value = getattr(self, name)
-            _require(value >= 0, f"model.{name}", "0 or more", value)
+            require(value >= 0, f"model.{name}", "0 or more", value)
         for name in ("dropout", "attention_dropout", "feed_forward_dropout"):
             value = getattr(self, name)
-            _require(0.0 <= value < 1.0, f"model.{name}", "0 <= share < 1", value)
-        _require_choice(self, "model", "norm", Norm)
-        _require_choice(self, "model", "positions", Positions)
-        _require_choice(self, "model", "embeddings", Embeddings)
+            require(0.0 <= value < 1.0, f"model.{name}", "0 <= share < 1", value)
+        require_choice(self, "model", "norm", Norm)
+        require_choice(self, "model", "positions", Positions)
+        require_choice(self, "model", "embeddings", Embeddings)
         self._check_widths()
 
     def _check_widths(self) -> None:
         if not (self.d_key and self.d_value):
-            _require(
+            require(
                 self.d_model % self.heads == 0,
                 "model.d_model",
                 f"a multiple of model.heads ({self.heads}), or model.d_key and model.d_value set",
                 self.d_model,
             )
         if self.positions == "rotary":
-            _require(
+            require(
                 self.key_width % 2 == 0,
                 "model.d_key",
                 "an even width for rotary positions",
                 self.key_width,
             )
         if self.embeddings == "tied":
-            _require(
+            require(
                 self.source_vocabulary == self.target_vocabulary,
                 "model.embeddings",
                 "decoder or untied where the vocabularies differ in size "
@@ -171,13 +151,13 @@ class DataConfig:
     def __post_init__(self) -> None:
         for name in ("train", "source", "target"):
             value = getattr(self, name)
-            _require(bool(value), f"data.{name}", "a non-empty text", value)
-        _require_choice(self, "data", "algorithm", Algorithm)
-        _require_choice(self, "data", "on_long", OnLong)
+            require(bool(value), f"data.{name}", "a non-empty text", value)
+        require_choice(self, "data", "algorithm", Algorithm)
+        require_choice(self, "data", "on_long", OnLong)
         # 4 special pieces, 256 bytes, and room for at least some text.
-        _require(self.vocabulary >= 300, "data.vocabulary", "300 or more", self.vocabulary)
-        _require(self.max_tokens >= 2, "data.max_tokens", "2 or more", self.max_tokens)
-        _require(
+        require(self.vocabulary >= 300, "data.vocabulary", "300 or more", self.vocabulary)
+        require(self.max_tokens >= 2, "data.max_tokens", "2 or more", self.max_tokens)
+        require(
             self.max_ratio == 0.0 or self.max_ratio > 1.0,
             "data.max_ratio",
             "0 (keep all) or a number above 1",
@@ -225,7 +205,7 @@ class TrainConfig:
     """Compile the step with XLA. Batches then come in a few fixed shapes."""
 
     def __post_init__(self) -> None:
-        _require_positive(
+        require_positive(
             self,
             "train",
             "max_steps",
@@ -239,11 +219,11 @@ class TrainConfig:
         )
         for name in ("max_minutes", "dev_sentences", "seed"):
             value = getattr(self, name)
-            _require(value >= 0, f"train.{name}", "0 or more", value)
+            require(value >= 0, f"train.{name}", "0 or more", value)
         for name in ("adam_beta_1", "adam_beta_2", "label_smoothing"):
             value = getattr(self, name)
-            _require(0.0 <= value < 1.0, f"train.{name}", "0 <= value < 1", value)
-        _require_choice(self, "train", "precision", Precision)
+            require(0.0 <= value < 1.0, f"train.{name}", "0 <= value < 1", value)
+        require_choice(self, "train", "precision", Precision)
 
 
 @dataclass(frozen=True)
@@ -260,16 +240,45 @@ class SearchConfig:
     """Hypotheses returned for each sentence, best first."""
     batch_tokens: int = 4_096
     """Source tokens, padding counted, translated at once."""
+    min_length: int = 0
+    """Shortest output in tokens, its end not counted; a sentence whose longest output is
+    shorter gets that."""
+    no_repeat_ngram: int = 0
+    """No sequence of so many tokens comes twice in an output; 0 allows repetition."""
+    sample: bool = False
+    """Draw each token at random instead of searching; beam has no effect then, and n_best is
+    the number of samples. A sentence's samples depend on its text and the seed only."""
+    temperature: float = 1.0
+    """Samples: below 1 keeps closer to what is probable, above 1 less close."""
+    top_k: int = 0
+    """Samples: draw from so many of the most probable tokens; 0 means all."""
+    top_p: float = 1.0
+    """Samples: draw from the most probable tokens that have this share of the probability."""
+    seed: int = 1
+    """Samples: another seed gives others."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "search", "beam", "max_extra", "n_best", "batch_tokens")
-        _require(self.alpha >= 0.0, "search.alpha", "0 or more", self.alpha)
-        _require(
-            self.n_best <= self.beam,
+        require_positive(self, "search", "beam", "max_extra", "n_best", "batch_tokens")
+        for name in ("alpha", "min_length", "no_repeat_ngram", "top_k", "seed"):
+            value = getattr(self, name)
+            require(value >= 0, f"search.{name}", "0 or more", value)
+        heat = self.temperature
+        require(0.0 < heat < math.inf, "search.temperature", "a number above 0", heat)
+        require(0.0 < self.top_p <= 1.0, "search.top_p", "0 < share <= 1", self.top_p)
+        require(
+            self.sample or self.n_best <= self.beam,
             "search.n_best",
             f"at most search.beam ({self.beam})",
             self.n_best,
         )
+        for name, neutral in (("temperature", 1.0), ("top_k", 0), ("top_p", 1.0)):
+            value = getattr(self, name)
+            require(
+                self.sample or value == neutral,
+                f"search.{name}",
+                f"{neutral} where search.sample is false",
+                value,
+            )
 
 
 @dataclass(frozen=True)
@@ -287,14 +296,14 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.model.embeddings == "tied":
-            _require(
+            require(
                 self.data.joint,
                 "data.joint",
                 "true for model.embeddings tied (decoder and untied work without)",
                 self.data.joint,
             )
         if self.model.positions == "learned":
-            _require(
+            require(
                 self.model.max_positions >= self.data.max_tokens,
                 "model.max_positions",
                 f"at least data.max_tokens ({self.data.max_tokens}) for learned positions",

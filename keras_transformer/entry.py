@@ -109,21 +109,47 @@ def output(path: str | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    place = Path(os.path.realpath(path))  # a link stays one
-    if place.is_dir() or not place.parent.is_dir():
-        found = "a folder" if place.is_dir() else "no such folder"
-        raise UsageError(f"--output {path}: expected a file to write, found {found}")
+    with (
+        written(path, "--output") as place,
+        place.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
+        yield stream
+
+
+@contextlib.contextmanager
+def written(path: str, option: str) -> Iterator[Path]:
+    """Where to write what then appears at ``path``, whole or not at all.
+
+    Args:
+        path: What the user named.
+        option: The option that named it, for messages.
+
+    Raises:
+        UsageError: ``path`` is a folder, or in none.
+    """
+    place = place_of(path, option)
     if place.exists() and not place.is_file():  # a device or a pipe cannot be replaced
-        with place.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
+        yield place
         return
     aside = place.with_name(f"{place.name}.part")
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
+        yield aside
         aside.replace(place)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def place_of(path: str, option: str) -> Path:
+    """The file behind a name; a link stays one.
+
+    Raises:
+        UsageError: ``path`` is a folder, or in none.
+    """
+    place = Path(os.path.realpath(path))
+    if place.is_dir() or not place.parent.is_dir():
+        found = "a folder" if place.is_dir() else "no such folder"
+        raise UsageError(f"{option} {path}: expected a file to write, found {found}")
+    return place
 
 
 def import_tensorflow() -> None:
@@ -179,15 +205,28 @@ def load_translator(options: Options) -> Translator:
     return Translator.from_run(run, search)
 
 
-@contextlib.contextmanager
-def progress(total: int | None) -> Iterator[Progress | None]:
-    """A bar on standard error, where it disturbs nobody: a person looks, output goes elsewhere.
+def watched(elsewhere: bool = False) -> bool:
+    """Whether a bar disturbs nobody: a person looks, and the output goes elsewhere.
 
     Args:
-        total: Number of lines to come, None where it is not known.
+        elsewhere: The output does not go to standard output.
     """
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    return sys.stderr.isatty() and (elsewhere or not sys.stdout.isatty())
+
+
+@contextlib.contextmanager
+def progress(
+    total: int | None, *, done: int = 0, elsewhere: bool = False
+) -> Iterator[Progress | None]:
+    """A bar on standard error: sentences a second and, if their number is known, the time left.
+
+    Args:
+        total: Number of lines in all, None where it is not known.
+        done: Lines that were done before.
+        elsewhere: As in ``watched``; there is no bar where it says no.
+    """
+    if not watched(elsewhere):
         yield None
         return
-    with tqdm(total=total, unit=" lines", file=sys.stderr) as bar:
+    with tqdm(total=total, initial=done, unit=" sentences", file=sys.stderr) as bar:
         yield bar.update

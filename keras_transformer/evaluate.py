@@ -141,7 +141,7 @@ def _translate(
 ) -> tuple[list[str], dict[str, float | None]]:
     """The translations, saved where the user wants them, and how fast they came."""
     translator = load_translator(options)
-    with output(options.own.output) as stream, progress(len(sources)) as bar:
+    with output(options.own.output) as stream, progress(len(sources), elsewhere=True) as bar:
         start = time.perf_counter()
         hypotheses = [found.text for found in translator.translate(sources, bar)]
         seconds = time.perf_counter() - start

@@ -20,8 +20,9 @@ in, text out, with tokenizer, search and detokenizer inside.
 Chosen here for good, and written into the model card export.json beside the SavedModel: beam
 width, length penalty (search.alpha), translations of the signature nbest (search.n_best; left
 at 1, it is the beam width), longest translation (search.max_extra more tokens than its source),
-longest source (--max_tokens; longer text is cut, and the answer says so), weights (--dtype).
-Of these, the signature options takes alpha and max_extra anew with each sentence.
+search.min_length, search.no_repeat_ngram, longest source (--max_tokens; longer text is cut, and
+the answer says so), weights (--dtype). Of these, the signature options takes alpha and
+max_extra anew with each sentence. Samples (search.sample) cannot be exported.
 
 Signatures, each input and output with the batch as its first dimension:
   serving_default, translate   text -> translation, score, truncated

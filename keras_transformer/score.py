@@ -15,7 +15,9 @@ MANUAL = """How probable a model finds translations that are given to it (forced
 
 One line of output for each pair: the natural logarithm of P(target | source), a tab, and the
 number of target tokens, the end token counted in both. A higher logarithm is a better match;
-divide by the tokens to compare sentences of different length."""
+divide by the tokens to compare sentences of different length. With --tokens a third column
+holds each token and its logarithm, such as ▁Ein:-0.1204 ▁Hund:-0.0311 </s>:-0.0018; ▁ stands
+for a space."""
 
 
 @run_main("score")
@@ -27,9 +29,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--target", metavar="FILE", help="A translation of each of them.")
     parser.add_argument("--output", metavar="FILE", help="Where scores go; else stdout.")
     parser.add_argument(
-        "--by_token",
+        "--tokens",
         action="store_true",
-        help="Add a third column: the logarithm for each token, separated by spaces.",
+        help="Add a third column: each token and its logarithm.",
     )
     options = load_config(parser, argv)
     for name in ("source", "target"):
@@ -45,11 +47,16 @@ def main(argv: Sequence[str]) -> None:
             "expected a target for each source"
         )
     translator = load_translator(options)
-    with output(options.own.output) as stream, progress(len(sources)) as report:
+    elsewhere = options.own.output is not None
+    with (
+        output(options.own.output) as stream,
+        progress(len(sources), elsewhere=elsewhere) as report,
+    ):
         for score in translator.score(sources, targets, report):
             columns = [f"{score.log_probability:.4f}", str(score.tokens)]
-            if options.own.by_token:
-                columns.append(" ".join(f"{each:.4f}" for each in score.by_token))
+            if options.own.tokens:
+                each = zip(score.pieces, score.by_token, strict=True)
+                columns.append(" ".join(f"{piece}:{value:.4f}" for piece, value in each))
             print("\t".join(columns), file=stream)
 
 

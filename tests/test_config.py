@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -94,6 +95,16 @@ def test_left_out_fields_come_from_the_base() -> None:
         ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 <= value < 1"),
         ({"train": {"precision": "float16"}}, r"train\.precision: expected one of float32"),
         ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 or more, got -1\.0"),
+        ({"search": {"min_length": -1}}, r"search\.min_length: expected 0 or more, got -1"),
+        ({"search": {"no_repeat_ngram": -1}}, r"search\.no_repeat_ngram: expected 0 or more"),
+        ({"search": {"temperature": 0.0}}, r"search\.temperature: expected a number above 0"),
+        (
+            {"search": {"temperature": math.inf}},
+            r"search\.temperature: expected a number above 0, got inf",
+        ),
+        ({"search": {"top_p": 1.1}}, r"search\.top_p: expected 0 < share <= 1, got 1\.1"),
+        ({"search": {"top_k": 5}}, r"search\.top_k: expected 0 where search\.sample is false"),
+        ({"search": {"top_p": 0.5}}, r"search\.top_p: expected 1\.0 where search\.sample is false"),
         ({"search": {"n_best": 5}}, r"search\.n_best: expected at most search\.beam \(4\), got 5"),
     ],
 )
@@ -102,6 +113,11 @@ def test_a_bad_value_names_field_expected_and_received(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         config.from_dict(values)
+
+
+def test_samples_are_not_limited_by_the_beam() -> None:
+    values = {"sample": True, "n_best": 9, "temperature": 0.7, "top_k": 10, "top_p": 0.9}
+    assert config.from_dict({"search": values}).search.n_best == 9
 
 
 def test_widths_of_heads_can_be_set_apart_from_the_model() -> None:

@@ -180,12 +180,13 @@ def test_a_file_is_translated_and_evaluated(
 
 def test_given_translations_are_scored(trained: Path, corpus: Path, command: Command) -> None:
     sides = ["--source", str(corpus / "val.en"), "--target", str(corpus / "val.de")]
-    done = command("score", ["--run", str(trained), *sides, "--by_token"])
+    done = command("score", ["--run", str(trained), *sides, "--tokens"])
     assert (done.status, done.err) == (0, "")
     rows = [line.split("\t") for line in done.out.splitlines()]
     assert len(rows) == 8
     for total, tokens, by_token in rows:
-        parts = [float(part) for part in by_token.split()]
+        parts = [float(part.rpartition(":")[2]) for part in by_token.split(" ")]
+        assert by_token.split(" ")[-1].startswith("</s>:")
         assert len(parts) == int(tokens)
         assert float(total) == pytest.approx(sum(parts), abs=0.01)
         assert float(total) < 0

@@ -17,7 +17,10 @@ class Counting:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], progress: object
     ) -> list[Score]:
-        return [Score(-float(len(text)), len(text), (-1.0,) * len(text)) for text in targets]
+        return [
+            Score(-float(len(text)), len(text), (-1.0,) * len(text), tuple(text))
+            for text in targets
+        ]
 
 
 def test_one_line_for_each_pair(
@@ -30,8 +33,8 @@ def test_one_line_for_each_pair(
 
     assert score.main(words) == 0
     assert capsys.readouterr().out == "-4.0000\t4\n-2.0000\t2\n"
-    assert score.main([*words, "--by_token"]) == 0
-    assert capsys.readouterr().out.endswith("-2.0000\t2\t-1.0000 -1.0000\n")
+    assert score.main([*words, "--tokens"]) == 0
+    assert capsys.readouterr().out.endswith("-2.0000\t2\tz:-1.0000 w:-1.0000\n")
 
 
 def test_counts_that_differ_are_refused_with_both(

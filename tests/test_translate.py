@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from keras_transformer import entry, translate
+from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Alternative, Translation
 
 
@@ -20,14 +23,41 @@ class Reversing:
     def __init__(self, n_best: int = 1) -> None:
         self.search = SimpleNamespace(n_best=n_best)
         self.windows: list[int] = []
+        self.dies_at = 0
+        """Number of the line at which the process is killed."""
 
     def translate_stream(
-        self, lines: Iterable[str], window: int, progress: object
+        self,
+        lines: Iterable[str],
+        window: int,
+        progress: object,
+        first_line: int,
+        *,
+        prefixes: Iterable[str] | None,
+        attention: bool,
     ) -> Iterator[Translation]:
         self.windows.append(window)
-        for line in lines:
+        begun = itertools.repeat("") if prefixes is None else prefixes
+        for number, (line, prefix) in enumerate(zip(lines, begun, strict=False), start=first_line):
+            if number == self.dies_at:
+                raise KeyboardInterrupt
             others = (Alternative(line[::-1].upper(), -2.5),) if line else ()
-            yield Translation(line[::-1], -1.25 if line else 0.0, alternatives=others)
+            looked = looking(line) if attention and line else None
+            text, score = prefix + line[::-1], -1.25 if line else 0.0
+            yield Translation(text, score, alternatives=others, attention=looked)
+
+
+def looking(line: str) -> Attention:
+    """Each character a piece, each piece looks where it comes from, the end to the end."""
+    size = len(line)
+    weights = np.eye(size + 1, dtype=np.float32)
+    weights[:size, :size] = weights[:size, :size][::-1]
+    words = [line[: place + 1].count(" ") for place in range(size)]
+    backwards = [line[::-1][: place + 1].count(" ") for place in range(size)]
+    pieces = line.replace(" ", "▁")
+    return Attention(
+        (*pieces, "</s>"), (*pieces[::-1], "</s>"), weights, tuple(words), tuple(backwards)
+    )
 
 
 @pytest.fixture
@@ -85,6 +115,118 @@ def test_a_person_is_answered_line_by_line(
     assert "Ctrl-D" in captured.err
 
 
+def lines_in(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def test_links_between_words_and_between_pieces(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab cd e\n\n爱\n")
+
+    assert translate.main(["--run", "r", path, "--alignment", "--scores"]) == 0
+    assert capsys.readouterr().out == (
+        "-1.2500\te dc ba\t2-0 1-1 0-2\n0.0000\t\t\n-1.2500\t爱\t0-0\n"
+    )
+    assert translate.main(["--run", "r", path, "--alignment", "--pieces"]) == 0
+    first, blank, last = capsys.readouterr().out.splitlines()
+    links = "6-0 5-1 4-2 3-3 2-4 1-5 0-6"
+    assert first == f"e dc ba\t{links}\ta b ▁ c d ▁ e\te ▁ d c ▁ b a"
+    assert (blank, last) == ("\t\t\t", "爱\t0-0\t爱\t爱")
+
+
+def test_attention_of_each_line_is_saved_whole(translator: Reversing, tmp_path: Path) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab\n\n爱\n")
+    saved = tmp_path / "attention.npz"
+    words = ["--run", "r", path, "--attention", str(saved), "--output", str(tmp_path / "out")]
+
+    assert translate.main(words) == 0
+    with np.load(saved) as found:
+        assert len(found.files) == 9
+        assert found["source_1"].tolist() == ["a", "b", "</s>"]
+        assert found["target_1"].tolist() == ["b", "a", "</s>"]
+        np.testing.assert_array_equal(found["attention_1"], [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+        assert found["attention_1"].dtype == np.float32
+        assert (found["attention_2"].shape, found["source_2"].size) == ((0, 0), 0)
+        assert found["target_3"].tolist() == ["爱", "</s>"]
+    saved.unlink()
+    translator.dies_at = 3
+    assert translate.main(words) == 130
+    assert not [path.name for path in tmp_path.iterdir() if "attention" in path.name]
+
+
+def test_each_line_begins_with_its_prefix(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab\ncd\n")
+    prefixes = lines_in(tmp_path, "prefix.txt", "X \n\n")
+
+    assert translate.main(["--run", "r", path, "--prefix", prefixes]) == 0
+    assert capsys.readouterr().out == "X ba\ndc\n"
+    lines_in(tmp_path, "prefix.txt", "X\n")
+    assert translate.main(["--run", "r", path, "--prefix", prefixes]) == 2
+    assert "each of the 2 lines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_a_killed_run_is_completed(translator: Reversing, tmp_path: Path, n_best: int) -> None:
+    translator.search.n_best = n_best
+    path = lines_in(tmp_path, "in.txt", "ab\n\ncd\nef\n")
+    prefixes = lines_in(tmp_path, "prefix.txt", "1\n2\n3\n4\n")
+    out, whole = tmp_path / "out.txt", tmp_path / "whole.txt"
+    words = ["--run", "r", path, "--prefix", prefixes, "--output"]
+    assert translate.main([*words, str(whole)]) == 0
+
+    for translator.dies_at in (3, 4):
+        assert translate.main([*words, str(out), "--append"]) == 130
+        there = out.read_text(encoding="utf-8")
+        assert there
+        assert whole.read_text(encoding="utf-8").startswith(there)
+        with out.open("ab") as file:
+            file.write("3\t爱".encode()[:-1])  # half a line, half a character
+    translator.dies_at = 0
+    for _ in range(2):  # again changes nothing
+        assert translate.main([*words, str(out), "--append"]) == 0
+        assert out.read_bytes() == whole.read_bytes()
+
+
+def test_an_output_longer_than_the_input_is_refused(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab\n")
+    out = lines_in(tmp_path, "out.txt", "1\n2\n")
+
+    assert translate.main(["--run", "r", path, "--output", out, "--append"]) == 2
+    assert "the output has 2 lines already" in capsys.readouterr().err
+    assert Path(out).read_text() == "1\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--append", "--output FILE is missing"),
+        ("--append --output o --attention a.npz", "--append or --attention, not both"),
+        ("--pieces", "--alignment is missing"),
+        ("--attention none/a.npz", "--attention none/a.npz: expected a file to write"),
+        ("--append --output none/o", "--output none/o: expected a file to write"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    translator: Reversing, words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert translate.main(["--run", "r", *words.split()]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_links_of_several_hypotheses_are_refused(
+    translator: Reversing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    translator.search.n_best = 3
+    assert translate.main(["--run", "r", "--alignment"]) == 2
+    assert "expected search.n_best 1, got 3" in capsys.readouterr().err
+
+
 def test_bad_input_leaves_no_output_file(
     translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,3 +264,7 @@ def test_progress_is_shown_only_where_it_disturbs_nobody(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     with entry.progress(3) as report:
         assert report is None  # the bar would run through the output
+    with entry.progress(10, done=4, elsewhere=True) as report:
+        assert report is not None
+        report(2)
+    assert "6/10" in capsys.readouterr().err

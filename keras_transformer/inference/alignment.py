@@ -6,10 +6,74 @@ Shapes: B batch, H heads, S source length, T target length.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
+from keras_transformer.data.tokenizer import PAD, SentencePiece
+from keras_transformer.inference.plain_text import plain
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How much each token of a translation looked at each token of its source."""
+
+    source: tuple[str, ...]
+    """S pieces of the line, a space as U+2581, the end token last."""
+    target: tuple[str, ...]
+    """T pieces of the translation; the end token last, unless the limit came before it."""
+    weights: np.ndarray
+    """(T, S) float32; each row sums to 1."""
+    source_words: tuple[int, ...]
+    """For each piece of the line, the end token left out, which word it belongs to."""
+    target_words: tuple[int, ...]
+    """The same of the translation."""
+
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """One (source, target) link for each word of the translation, by target.
+
+        It leads to the word of the source whose pieces have the greatest weight in the rows of
+        the target word's pieces. Words are what stands between spaces, numbered from 0, in the
+        translation and in the line as the tokenizer reads it.
+        """
+        return links(self.weights, self.source_words, self.target_words)
+
+    @property
+    def piece_links(self) -> list[tuple[int, int]]:
+        """The same of pieces, the end tokens left out."""
+        return links(self.weights, range(len(self.source_words)), range(len(self.target_words)))
+
+
+def links(
+    weights: np.ndarray, source: Sequence[int], target: Sequence[int]
+) -> list[tuple[int, int]]:
+    """One (source unit, target unit) link for each target unit, by target.
+
+    Args:
+        weights: (T, S) attention.
+        source: The unit that each of the first columns belongs to, without gaps, ascending.
+            Further columns are left out: the end token draws weight wherever a head
+            finds nothing to look at.
+        target: The unit that each of the first rows belongs to.
+    """
+    if not len(source) or not len(target):
+        return []
+    sums = np.zeros((max(target) + 1, max(source) + 1))
+    np.add.at(sums, np.ix_(target, source), weights[: len(target), : len(source)])
+    return [(int(row.argmax()), unit) for unit, row in enumerate(sums)]
+
+
+def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
+    """Which word of a text each piece of it belongs to, counted from 0.
+
+    A word is what stands between spaces. A piece belongs to the word that is the last one
+    once it is written, so that pieces of any spelling (bytes, spaces alone) are counted as
+    the text that comes out has them.
+    """
+    texts = side.decode([ids[: place + 1] for place in range(len(ids))])
+    return tuple(max(len(plain(text).split(" ")) - 1, 0) for text in texts)
 
 
 def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference import hypotheses
 from keras_transformer.inference.hypotheses import NEVER, VOID, Hypotheses, State, Step
+from keras_transformer.inference.rules import Bound
 
 
 class _Live(NamedTuple):
@@ -67,7 +68,7 @@ class Beam:
     wanted: tf.Tensor  # () int32, 1 to n_best: those of the best that must be certain
     start: int
     end: int
-    forbidden: tuple[int, ...]
+    rules: Bound
 
     def run(self, state: State) -> Hypotheses:
         """Search from the given state to the end.
@@ -125,7 +126,7 @@ class Beam:
     def _advance(self, loop: _Loop) -> _Loop:
         last = tf.reshape(loop.live.tokens[:, :, -1], [-1])  # (R,)
         logits, state = self.step(last, loop.position, loop.state)
-        extensions = self._extend(loop.live, logits)
+        extensions = self._extend(loop, logits)
         # Where no token is possible at all, what there is stays as it is.
         done = loop.done | (extensions.log_probabilities[:, 0] <= VOID)
         finished = self._finish(loop, extensions, done)
@@ -140,13 +141,14 @@ class Beam:
             state=tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state),
         )
 
-    def _extend(self, live: _Live, logits: tf.Tensor) -> _Extensions:
+    def _extend(self, loop: _Loop, logits: tf.Tensor) -> _Extensions:
         """The 2 W best next tokens over a sentence's live hypotheses."""
+        texts = tf.reshape(loop.live.tokens, [-1, loop.position + 1])  # (R, T)
         # No hypothesis can give more than 2 W of the 2 W best.
-        found = hypotheses.next_tokens(logits, 2 * self.beam, self.forbidden)
+        found = self.rules.candidates(logits, 2 * self.beam, texts, loop.position)
         width = tf.shape(found.tokens)[-1]
         added = tf.reshape(found.log_probabilities, [-1, self.beam, width])
-        total = tf.maximum(live.log_probabilities[:, :, None] + added, NEVER)
+        total = tf.maximum(loop.live.log_probabilities[:, :, None] + added, NEVER)
         flat = tf.reshape(total, [-1, self.beam * width])  # (B, W * K)
         log_probabilities, indices = tf.math.top_k(flat, 2 * self.beam)
         tokens = tf.reshape(found.tokens, [-1, self.beam * width])

@@ -1,9 +1,12 @@
-"""Greedy search, beam search and forced scores over a step function.
+"""Greedy search, beam search, sampling and forced scores over a step function.
 
 Search sees no model: only ``step(tokens (R,), position, state) -> (logits (R, V), state)``
 with R = B * W rows, hypothesis w of sentence b in row b * W + w. Everything is plain
 TensorFlow in a ``tf.while_loop``, so that it runs eagerly, inside ``tf.function`` and from a
 SavedModel, with batch and length unknown when traced, and without any XLA operation.
+
+Whatever the search, a score is log P / ((5 + length) / 6)^alpha, END counted, and P is what
+the model itself says: neither rules nor temperature change it.
 
 Shapes: B batch, W beam width, R rows (B * W), V vocabulary, S source length, T target
 length, N hypotheses returned, L tokens returned.
@@ -11,28 +14,32 @@ length, N hypotheses returned, L tokens returned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from keras_transformer.data.tokenizer import END, PAD, START
+from keras_transformer.inference import sampling
 from keras_transformer.inference.beam import Beam
-from keras_transformer.inference.greedy import Greedy
 from keras_transformer.inference.hypotheses import Hypotheses, State, Step
+from keras_transformer.inference.rules import FORBIDDEN, Rules
+from keras_transformer.inference.sampling import Sampling
+from keras_transformer.inference.single import Single, most_probable
 
 __all__ = [
     "FORBIDDEN",
     "Hypotheses",
+    "Rules",
+    "Sampling",
     "State",
     "Step",
     "beam_search",
     "forced_log_probabilities",
     "greedy",
     "length_limits",
+    "sample",
 ]
 
-# Never part of a translation.
-FORBIDDEN = (PAD, UNKNOWN, START)
+_NO_RULES = Rules()
+_WHOLE = Sampling()
 
 
 def length_limits(source: tf.Tensor, max_extra: int) -> tf.Tensor:
@@ -61,15 +68,14 @@ def beam_search(
     alpha: tf.Tensor | float,
     n_best: int = 1,
     wanted: tf.Tensor | int | None = None,
+    rules: Rules = _NO_RULES,
     start: int = START,
     end: int = END,
-    forbidden: Sequence[int] = FORBIDDEN,
 ) -> Hypotheses:
     """The best translations that a beam finds (section 6.1).
 
-    Scores are log P / ((5 + length) / 6)^alpha, END counted. A sentence stops as soon as no
-    live hypothesis can enter the ``wanted`` best finished ones, which changes nothing in
-    these. What is found for a sentence does not depend on its batch.
+    A sentence stops as soon as no live hypothesis can enter the ``wanted`` best finished ones,
+    which changes nothing in these. What is found for a sentence does not depend on its batch.
 
     Args:
         step: Next-token logits of R = B * beam rows, and the state after the tokens.
@@ -81,9 +87,9 @@ def beam_search(
         n_best: Hypotheses returned for each sentence.
         wanted: How many of them must be the best that the whole search finds; None: all. A
             tensor lets one graph serve both those who want one and those who want more.
+        rules: What may come next; by default anything but ``FORBIDDEN``.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
-        forbidden: Tokens that are never chosen.
 
     Returns:
         N = ``n_best`` hypotheses for each sentence, best first. Hypotheses that reached the
@@ -96,13 +102,12 @@ def beam_search(
         raise ValueError(f"beam: expected 1 or more, got {beam}")
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best: expected 1 to beam ({beam}), got {n_best}")
-    if isinstance(alpha, (int, float)) and alpha < 0:
-        raise ValueError(f"alpha: expected 0 or more, got {alpha}")
     if beam == 1:
-        return greedy(step, state, limits, alpha=alpha, start=start, end=end, forbidden=forbidden)
+        return greedy(step, state, limits, alpha=alpha, rules=rules, start=start, end=end)
     each = _for_each(alpha, limits)
     wanted = tf.convert_to_tensor(n_best if wanted is None else wanted)
-    search = Beam(step, limits, beam, each, n_best, wanted, start, end, tuple(forbidden))
+    bound = rules.bind(limits, beam, end)
+    search = Beam(step, limits, beam, each, n_best, wanted, start, end, bound)
     return search.run(state)
 
 
@@ -112,9 +117,9 @@ def greedy(
     limits: tf.Tensor,
     *,
     alpha: tf.Tensor | float = 0.0,
+    rules: Rules = _NO_RULES,
     start: int = START,
     end: int = END,
-    forbidden: Sequence[int] = FORBIDDEN,
 ) -> Hypotheses:
     """The most probable token at each step.
 
@@ -127,19 +132,71 @@ def greedy(
         limits: (B,) int32, tokens that a hypothesis may have, END counted.
         alpha: Strength of the length penalty in the score, a number or (B,) float32; it
             changes no choice.
+        rules: What may come next; by default anything but ``FORBIDDEN``.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
-        forbidden: Tokens that are never chosen.
 
     Returns:
         One hypothesis for each sentence (N = 1).
+
+    Raises:
+        ValueError: ``alpha`` is below 0.
     """
-    search = Greedy(step, limits, _for_each(alpha, limits), start, end, tuple(forbidden))
-    return search.run(state)
+    choose = most_probable(rules.bind(limits, 1, end))
+    return Single(step, choose, limits, _for_each(alpha, limits), start, end).run(state)
+
+
+def sample(
+    step: Step,
+    state: State,
+    limits: tf.Tensor,
+    seeds: tf.Tensor,
+    *,
+    sampling_from: Sampling = _WHOLE,
+    alpha: tf.Tensor | float = 0.0,
+    samples: int = 1,
+    rules: Rules = _NO_RULES,
+    start: int = START,
+    end: int = END,
+) -> Hypotheses:
+    """Translations drawn at random, token by token.
+
+    What is drawn for a sentence depends on its seed, and not on its batch; equal seeds draw
+    equal random numbers. The first of several samples is the one drawn where one is wanted.
+
+    Args:
+        step: Next-token logits of R = B * samples rows, and the state after the tokens.
+        state: The state before START; tensors whose leading dimension is R.
+        limits: (B,) int32, tokens that a hypothesis may have, END counted.
+        seeds: (B, 2) int32.
+        sampling_from: The distribution to draw from; by default the model's.
+        alpha: Strength of the length penalty in the score, a number or (B,) float32.
+        samples: Drawn for each sentence, one apart from the other: equal ones may come.
+        rules: What may come next; by default anything but ``FORBIDDEN``.
+        start: The token that begins each hypothesis.
+        end: The token that finishes a hypothesis.
+
+    Returns:
+        N = ``samples`` hypotheses for each sentence, finished ones first, then by score.
+
+    Raises:
+        ValueError: ``samples`` or ``alpha`` is out of range.
+    """
+    if samples < 1:
+        raise ValueError(f"samples: expected 1 or more, got {samples}")
+    each = tf.repeat(limits, samples)
+    choose = sampling_from.choice(
+        rules.bind(limits, samples, end), sampling.row_seeds(seeds, samples)
+    )
+    penalties = tf.repeat(_for_each(alpha, limits), samples)
+    found = Single(step, choose, each, penalties, start, end).run(state)
+    return sampling.grouped(found, samples)
 
 
 def _for_each(alpha: tf.Tensor | float, limits: tf.Tensor) -> tf.Tensor:
     """``alpha`` as (B,) float32."""
+    if isinstance(alpha, (int, float)) and alpha < 0:
+        raise ValueError(f"alpha: expected 0 or more, got {alpha}")
     return tf.broadcast_to(tf.cast(alpha, tf.float32), tf.shape(limits))
 
 

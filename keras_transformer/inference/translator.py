@@ -5,22 +5,41 @@ Shapes: B batch, S source length, T target length, N hypotheses, L output length
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, START, SentencePiece, Tokenizer
-from keras_transformer.errors import UserError
-from keras_transformer.inference import search as searches
+from keras_transformer.data.tokenizer import END, PAD, SentencePiece, Tokenizer
+from keras_transformer.inference.alignment import Attention, words_of_pieces
+from keras_transformer.inference.graphs import Graphs
 from keras_transformer.inference.grouping import batches, padded_ids, windows
 from keras_transformer.inference.plain_text import plain
-from keras_transformer.model.decoding import Decoding
+from keras_transformer.inference.search import Hypotheses
+from keras_transformer.inference.translation import (
+    Alternative,
+    Score,
+    Translation,
+    TranslationError,
+)
+
+__all__ = [
+    "MAX_LOGITS",
+    "WINDOW",
+    "Alternative",
+    "Attention",
+    "Progress",
+    "Score",
+    "Translation",
+    "TranslationError",
+    "Translator",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -31,47 +50,8 @@ WINDOW = 2_000
 # vocabulary. 2^24 floats are 64 MB; a larger step is no faster on CPUs.
 MAX_LOGITS = 2**24
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
-
 Progress = Callable[[int], None]
 """Called with the number of lines done since the last call."""
-
-
-class TranslationError(UserError):
-    """Input that cannot be translated or scored; the message says which and why."""
-
-
-class Alternative(NamedTuple):
-    """A further translation of a sentence."""
-
-    text: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What became of one line."""
-
-    text: str
-    """The best translation, one line of plain text; empty for a blank line."""
-    score: float
-    """Its log-probability over its length penalty; 0 for a blank line."""
-    finished: bool = True
-    """False where the length limit came before the end of the sentence."""
-    alternatives: tuple[Alternative, ...] = ()
-    """The next best, best first: up to ``search.n_best`` - 1 of them."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """How probable the model finds a given translation."""
-
-    log_probability: float
-    """Natural logarithm of P(target, END | source)."""
-    tokens: int
-    """Tokens of the target, END counted."""
-    by_token: tuple[float, ...]
-    """Log-probability of each of them, END last."""
 
 
 class Translator:
@@ -106,23 +86,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
-        decoding = Decoding(model)
-
-        @tf.function(input_signature=[_IDS])
-        def find(source: tf.Tensor) -> searches.Hypotheses:
-            step, state = decoding.start(source, search.beam)
-            limits = searches.length_limits(source, search.max_extra)
-            return searches.beam_search(
-                step, state, limits, beam=search.beam, alpha=search.alpha, n_best=search.n_best
-            )
-
-        @tf.function(input_signature=[_IDS, _IDS, _IDS])
-        def force(source: tf.Tensor, target: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            logits = model({"source": source, "target": target}, training=False)
-            return searches.forced_log_probabilities(logits, labels)
-
-        self._find = find
-        self._force = force
+        self._graphs = Graphs(model, search)
 
     @classmethod
     def from_run(cls, run: Path, search: SearchConfig | None = None) -> Translator:
@@ -142,7 +106,13 @@ class Translator:
         return cls(opened.model(), opened.tokenizer(), search or config.search, config.data)
 
     def translate(
-        self, lines: Sequence[str], progress: Progress | None = None, first_line: int = 1
+        self,
+        lines: Sequence[str],
+        progress: Progress | None = None,
+        first_line: int = 1,
+        *,
+        prefixes: Sequence[str] | None = None,
+        attention: bool = False,
     ) -> list[Translation]:
         """Translate lines.
 
@@ -153,31 +123,50 @@ class Translator:
             lines: Sentences, one a line; a blank one stays blank without running the model.
             progress: Told after each batch how many lines it had.
             first_line: Number of the first line, for messages.
+            prefixes: What each translation must begin with; a blank one leaves it free.
+            attention: Say where the network looked, for each best translation.
 
         Returns:
             One translation for each line, in order.
 
         Raises:
-            TranslationError: A line is too long and ``data.on_long`` says refuse.
+            TranslationError: A line is too long and ``data.on_long`` says refuse; a prefix is
+                longer than its line's translation may be; not one prefix for each line.
         """
         ids = self._encode(self.tokenizer.source, lines, "line", first_line)
+        begun = None if prefixes is None else self._begin(ids, prefixes, first_line)
         translations = [Translation("", 0.0)] * len(lines)
         filled = [place for place, tokens in enumerate(ids) if tokens]
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
-        rows = max(MAX_LOGITS // (self.search.beam * self.tokenizer.target.size), 1)
+        rows = max(MAX_LOGITS // (self._graphs.width * self.tokenizer.target.size), 1)
         lengths = [len(ids[place]) + 1 for place in filled]
         for batch in batches(lengths, self.search.batch_tokens, rows):
             places = [filled[index] for index in batch]
             source = padded_ids([[*ids[place], END] for place in places])
-            found = self._read(self._find(tf.constant(source)))
-            for place, translation in zip(places, found, strict=True):
+            prefix = None if begun is None else padded_ids([begun[place] for place in places])
+            found = self._graphs.search(source, prefix)
+            translated = list(self._read(found))
+            if attention:
+                looked = self._attend(source, found.tokens[:, 0].numpy())
+                translated = [
+                    dataclasses.replace(one, attention=own)
+                    for one, own in zip(translated, looked, strict=True)
+                ]
+            for place, translation in zip(places, translated, strict=True):
                 translations[place] = translation
             _report(progress, len(places))
         return translations
 
     def translate_stream(
-        self, lines: Iterable[str], window: int = WINDOW, progress: Progress | None = None
+        self,
+        lines: Iterable[str],
+        window: int = WINDOW,
+        progress: Progress | None = None,
+        first_line: int = 1,
+        *,
+        prefixes: Iterable[str] | None = None,
+        attention: bool = False,
     ) -> Iterator[Translation]:
         """Translate lines of any number, as they come.
 
@@ -186,6 +175,9 @@ class Translator:
             window: Lines sorted and translated together: 1 answers each line at once, more
                 is faster.
             progress: As in ``translate``.
+            first_line: As in ``translate``.
+            prefixes: As in ``translate``; read along with the lines.
+            attention: As in ``translate``.
 
         Yields:
             One translation for each line, in order.
@@ -193,10 +185,15 @@ class Translator:
         Raises:
             TranslationError: As ``translate``, once the lines before have been yielded.
         """
-        first = 1
+        begun = None if prefixes is None else iter(prefixes)
         for group in windows(lines, window):
-            yield from self.translate(group, progress, first)
-            first += len(group)
+            own = None if begun is None else list(itertools.islice(begun, len(group)))
+            yield from self.translate(
+                group, progress, first_line, prefixes=own, attention=attention
+            )
+            first_line += len(group)
+        if begun is not None and next(begun, None) is not None:
+            raise TranslationError(f"prefixes: more than the {first_line - 1} lines")
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
@@ -229,14 +226,15 @@ class Translator:
         tokens = min(self.search.batch_tokens, MAX_LOGITS // self.tokenizer.target.size)
         scores: list[Score | None] = [None] * len(sources)
         for places in batches(lengths, tokens, len(sources)):
-            forced = self._force(
+            forced = self._graphs.force(
                 tf.constant(padded_ids([[*source_ids[place], END] for place in places])),
-                tf.constant(padded_ids([[START, *target_ids[place]] for place in places])),
                 tf.constant(padded_ids([[*target_ids[place], END] for place in places])),
             ).numpy()  # (B, T)
             for row, place in zip(forced, places, strict=True):
-                each = row[: len(target_ids[place]) + 1].tolist()
-                scores[place] = Score(sum(each), len(each), tuple(each))
+                labels = [*target_ids[place], END]
+                each = row[: len(labels)].tolist()
+                pieces = self.tokenizer.target.pieces(labels)
+                scores[place] = Score(sum(each), len(each), tuple(each), tuple(pieces))
             _report(progress, len(places))
         return [score for score in scores if score is not None]
 
@@ -261,7 +259,40 @@ class Translator:
             encoded[place] = ids[: most - 1]
         return encoded
 
-    def _read(self, found: searches.Hypotheses) -> Iterator[Translation]:
+    def _begin(
+        self, ids: Sequence[Sequence[int]], prefixes: Sequence[str], first_line: int
+    ) -> list[list[int]]:
+        """Ids of what the translations begin with; each leaves room for END."""
+        if len(prefixes) != len(ids):
+            raise TranslationError(
+                f"prefixes: expected one for each line, got {len(prefixes)} for {len(ids)} lines "
+                f"from line {first_line} on"
+            )
+        encoded = self.tokenizer.target.encode(prefixes)
+        for place, (source, prefix) in enumerate(zip(ids, encoded, strict=True)):
+            most = len(source) + self.search.max_extra - 1
+            if source and len(prefix) > most:
+                raise TranslationError(
+                    f"prefix {first_line + place}: expected at most {most} tokens (those of its "
+                    f"line and search.max_extra, less the end), got {len(prefix)}"
+                )
+        return encoded
+
+    def _attend(self, source: np.ndarray, labels: np.ndarray) -> Iterator[Attention]:
+        """Where the network looked for each translation of a batch, (B, S) and (B, T) ids."""
+        matrices = self._graphs.attend(tf.constant(source), tf.constant(labels)).numpy()
+        for read, written, matrix in zip(source, labels, matrices, strict=True):
+            read, written = (ids[ids != PAD].tolist() for ids in (read, written))
+            ended = len(written) - (written[-1:] == [END])
+            yield Attention(
+                source=tuple(self.tokenizer.source.pieces(read)),
+                target=tuple(self.tokenizer.target.pieces(written)),
+                weights=matrix[: len(written), : len(read)].copy(),  # not the whole batch
+                source_words=words_of_pieces(self.tokenizer.source, read[:-1]),
+                target_words=words_of_pieces(self.tokenizer.target, written[:ended]),
+            )
+
+    def _read(self, found: Hypotheses) -> Iterator[Translation]:
         """The translations of a batch."""
         lengths, scores, finished = (
             values.numpy() for values in (found.lengths, found.scores, found.finished)

@@ -16,6 +16,7 @@ from keras_transformer.config import SearchConfig
 from keras_transformer.data.tokenizer import START
 from keras_transformer.inference import search as searches
 from keras_transformer.inference.alignment import attention_matrix
+from keras_transformer.inference.graphs import rules_of
 from keras_transformer.inference.hypotheses import length_penalty
 from keras_transformer.inference.translator import MAX_LOGITS
 from keras_transformer.model.decoding import Decoding
@@ -201,6 +202,7 @@ def _search_function(
                 alpha=alpha,
                 n_best=search.n_best,
                 wanted=wanted,
+                rules=rules_of(search),
             )
 
     return find

@@ -59,6 +59,8 @@ def card(
             "alpha": search.alpha,
             "n_best": search.n_best,
             "max_extra": search.max_extra,
+            "min_length": search.min_length,
+            "no_repeat_ngram": search.no_repeat_ngram,
             "max_tokens": max_tokens,
         },
         "dtype": dtype,

@@ -51,12 +51,17 @@ def export(
         The folder of the new version.
 
     Raises:
-        ExportError: The version is there already, sources cannot be so long, or the weights
-            in fewer bits lose too much. Nothing is written then.
+        ExportError: The version is there already, sources cannot be so long, samples are
+            wanted, or the weights in fewer bits lose too much. Nothing is written then.
         LintError: TensorFlow Serving would refuse the result. Nothing is written.
         FileError: No place on the disk, or another export is at work in ``directory``.
         RunError: The run has no weights yet.
     """
+    if search.sample:
+        raise ExportError(
+            "search.sample: expected false, an export searches with a beam, got true "
+            "(--search.sample false)"
+        )
     if search.n_best == 1:
         search = dataclasses.replace(search, n_best=search.beam)
     max_tokens = settings.max_tokens or run.config.data.max_tokens

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.alignment import attention_matrix
+from keras_transformer.inference.alignment import attention_matrix, links
 
 LABELS = tf.constant([[7, 3], [3, 0]])
 
@@ -33,3 +33,26 @@ def test_mean_over_heads_of_the_last_layer_but_one(layers, expected) -> None:
     found = attention_matrix(layers, LABELS).numpy()
     np.testing.assert_allclose(found[0], expected, atol=1e-7)
     np.testing.assert_allclose(found[1], [expected[0], [0.0, 0.0]], atol=1e-7)  # padding
+
+
+WEIGHTS = np.array(
+    [
+        [0.4, 0.0, 0.3, 0.3],
+        [0.1, 0.3, 0.2, 0.4],
+        [0.1, 0.1, 0.7, 0.1],
+        [0.0, 0.0, 0.1, 0.9],
+    ]
+)
+
+
+def test_links_by_hand():
+    # The first target word has two pieces, the first source word too: .4 + 0 + .1 + .3 = .8
+    # against .3 + .2 = .5. The second looks at the second. The end column is no word.
+    assert links(WEIGHTS, [0, 0, 1], [0, 0, 1]) == [(0, 0), (1, 1)]
+    # Piece by piece: .4 of the first row, .3 of the second, .7 of the third.
+    assert links(WEIGHTS, range(3), range(3)) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_without_words_there_are_no_links():
+    assert links(WEIGHTS, [], [0]) == []
+    assert links(WEIGHTS, [0], []) == []

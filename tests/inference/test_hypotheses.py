@@ -1,44 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.hypotheses import (
-    NEVER,
-    invariants,
-    length_penalty,
-    next_tokens,
-    top_k,
-)
-
-
-# Narrow; divided by 64; divided by 67 but not 64; a prime, which needs padding.
-@pytest.mark.parametrize("width", [5, 700, 6_400, 6_700, 6_701])
-@pytest.mark.parametrize("count", [1, 4, 11])
-def test_top_k_equals_a_full_sort(width, count):
-    values = np.random.default_rng(width).normal(size=(7, width)).astype(np.float32)
-    values[1, -1] = values[2, 0] = 9.0  # at both edges
-    values[3, 5:] = -np.inf
-    best, columns = top_k(tf.constant(values), count)
-    expected = -np.sort(-values, axis=1)[:, :count]
-    np.testing.assert_array_equal(best, expected)
-    np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), 1), expected)
-    assert columns.numpy().max() < width
-    finite = np.isfinite(expected)
-    for row, real in zip(columns.numpy(), finite, strict=True):
-        assert len(set(row[real])) == real.sum()
-
-
-def test_next_tokens_by_hand():
-    logits = tf.math.log([[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4]])
-    found = next_tokens(logits, 2, forbidden=[0])
-    assert found.tokens.numpy().tolist() == [[0, 3, 2], [3, 2, 1]]
-    np.testing.assert_allclose(
-        found.log_probabilities,
-        [[NEVER, np.log(0.3), np.log(0.2)], np.log([0.4, 0.3, 0.2])],
-        rtol=1e-5,
-    )
+from keras_transformer.inference.hypotheses import invariants, length_penalty
 
 
 def test_length_penalty_by_hand():

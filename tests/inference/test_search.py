@@ -15,45 +15,8 @@ from hypothesis import strategies as st
 from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from keras_transformer.inference import search
 
-KEYS = 10_007
+KEYS = 10_007  # as those of a scripted model
 SPECIALS = {PAD, UNKNOWN, START}
-
-
-class Scripted:
-    """A model whose next-token logits are a table row chosen by the whole prefix.
-
-    The key of a prefix is a polynomial in its tokens, so that a wrong reordering of the state
-    shows at once. Beside it the state carries the prefix itself, as a cache that grows.
-    """
-
-    def __init__(self, seed: int, vocabulary: int, spread: float = 2.0, end_bias: float = 0.0):
-        table = np.random.default_rng(seed).normal(0.0, spread, (KEYS, vocabulary))
-        table[:, END] += end_bias
-        self.table = table.astype(np.float32)
-        self.vocabulary = vocabulary
-
-    def start(self, keys: list[int], beam: int) -> dict[str, tf.Tensor]:
-        rows = tf.repeat(tf.constant(keys, tf.int32), beam)
-        return {"key": rows, "prefix": tf.zeros([len(keys) * beam, 0], tf.int32)}
-
-    def step(self, tokens, position, state):
-        key = (state["key"] * 31 + tokens * 7 + 3) % KEYS
-        prefix = tf.concat([state["prefix"], tokens[:, None]], 1)
-        tf.debugging.assert_equal(tf.shape(prefix)[1], position + 1)
-        return tf.gather(self.table, key), {"key": key, "prefix": prefix}
-
-    def log_probabilities(self, key: int, prefix: tuple[int, ...]) -> np.ndarray:
-        """The same in plain float64: log P(next | START, prefix)."""
-        for token in (START, *prefix):
-            key = (key * 31 + token * 7 + 3) % KEYS
-        logits = self.table[key].astype(np.float64)
-        return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
-
-    def forced(self, key: int, tokens: tuple[int, ...]) -> float:
-        return sum(self.log_probabilities(key, tokens[:i])[t] for i, t in enumerate(tokens))
-
-    def allowed(self) -> list[int]:
-        return [token for token in range(self.vocabulary) if token not in SPECIALS]
 
 
 @dataclass(frozen=True)
@@ -69,7 +32,7 @@ def penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def exhaustive(model: Scripted, key: int, limit: int, alpha: float) -> list[Found]:
+def exhaustive(model, key: int, limit: int, alpha: float) -> list[Found]:
     """Every translation within the limit, finished ones first, best first."""
     words = [token for token in model.allowed() if token != END]
     texts = [
@@ -82,7 +45,7 @@ def exhaustive(model: Scripted, key: int, limit: int, alpha: float) -> list[Foun
     return sorted(every, key=lambda found: (-found.finished, -found.score))
 
 
-def plain_beam(model: Scripted, key: int, limit: int, alpha: float, beam: int) -> list[Found]:
+def plain_beam(model, key: int, limit: int, alpha: float, beam: int) -> list[Found]:
     """Beam search by lists, which never stops early and keeps everything that finishes."""
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Found] = []
@@ -103,7 +66,7 @@ def plain_beam(model: Scripted, key: int, limit: int, alpha: float, beam: int) -
     return finished + rest
 
 
-def plain_greedy(model: Scripted, key: int, limit: int) -> tuple[int, ...]:
+def plain_greedy(model, key: int, limit: int) -> tuple[int, ...]:
     tokens: tuple[int, ...] = ()
     while len(tokens) < limit and tokens[-1:] != (END,):
         row = model.log_probabilities(key, tokens)
@@ -170,8 +133,8 @@ alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
 
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, alpha=alphas, limit=st.integers(1, 4))
-def test_a_beam_as_wide_as_the_tree_is_exhaustive(seed, alpha, limit):
-    model = Scripted(seed, vocabulary=6)  # END and two words: at most 16 live hypotheses
+def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, limit):
+    model = scripted(seed, vocabulary=6)  # END and two words: at most 16 live hypotheses
     result = run(model, [seed % KEYS], [limit], beam=16, n_best=16, alpha=alpha)
     every = exhaustive(model, seed % KEYS, limit, alpha)
     check_equal(unpack(result, 0), every[:16], model, seed % KEYS, alpha)
@@ -187,9 +150,11 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive(seed, alpha, limit):
     vocabulary=st.integers(5, 9),
     end_bias=st.sampled_from([-4.0, 0.0, 2.0]),
 )
-def test_early_stop_changes_nothing(seed, alpha, beam, n_best, limit, vocabulary, end_bias):
+def test_early_stop_changes_nothing(
+    scripted, seed, alpha, beam, n_best, limit, vocabulary, end_bias
+):
     n_best = min(n_best, beam)
-    model = Scripted(seed, vocabulary, end_bias=end_bias)
+    model = scripted(seed, vocabulary, end_bias=end_bias)
     result = run(model, [seed % KEYS], [limit], beam=beam, n_best=n_best, alpha=alpha)
     expected = plain_beam(model, seed % KEYS, limit, alpha, beam)
     check_equal(unpack(result, 0), expected[:n_best], model, seed % KEYS, alpha)
@@ -197,8 +162,8 @@ def test_early_stop_changes_nothing(seed, alpha, beam, n_best, limit, vocabulary
 
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, alpha=alphas, limit=st.integers(1, 12))
-def test_beam_of_one_is_greedy(seed, alpha, limit):
-    model = Scripted(seed, vocabulary=9)
+def test_beam_of_one_is_greedy(scripted, seed, alpha, limit):
+    model = scripted(seed, vocabulary=9)
     (got,) = unpack(run(model, [seed % KEYS], [limit], beam=1, alpha=alpha), 0)
     assert got.tokens == plain_greedy(model, seed % KEYS, limit)
     forced = model.forced(seed % KEYS, got.tokens) / penalty(len(got.tokens), alpha)
@@ -212,8 +177,8 @@ def test_beam_of_one_is_greedy(seed, alpha, limit):
     limits=st.lists(st.integers(0, 9), min_size=2, max_size=5),
     order=st.randoms(use_true_random=False),
 )
-def test_a_sentence_alone_and_in_any_batch(seed, beam, limits, order):
-    model = Scripted(seed, vocabulary=8)
+def test_a_sentence_alone_and_in_any_batch(scripted, seed, beam, limits, order):
+    model = scripted(seed, vocabulary=8)
     keys = [(seed + 17 * sentence) % KEYS for sentence in range(len(limits))]
     places = list(range(len(limits)))
     order.shuffle(places)
@@ -227,8 +192,8 @@ def test_a_sentence_alone_and_in_any_batch(seed, beam, limits, order):
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), wanted=st.integers(1, 3), beam=st.integers(3, 4))
-def test_the_wanted_best_are_those_of_the_whole_search(seed, wanted, beam):
-    model = Scripted(seed, vocabulary=7)
+def test_the_wanted_best_are_those_of_the_whole_search(scripted, seed, wanted, beam):
+    model = scripted(seed, vocabulary=7)
     keys, limits = [seed % KEYS, 5, 77], [7, 3, 5]
     whole = run(model, keys, limits, beam=beam, n_best=3)
     some = run(model, keys, limits, beam=beam, n_best=3, wanted=wanted)
@@ -237,8 +202,8 @@ def test_the_wanted_best_are_those_of_the_whole_search(seed, wanted, beam):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_length_penalty_for_each_sentence(beam):
-    model, keys, limits = Scripted(3, vocabulary=7, end_bias=1.0), [1, 1, 1, 9], [8, 8, 8, 8]
+def test_a_length_penalty_for_each_sentence(scripted, beam):
+    model, keys, limits = scripted(3, vocabulary=7, end_bias=1.0), [1, 1, 1, 9], [8, 8, 8, 8]
     alphas = [0.0, 0.6, 3.0, 1.0]
     together = run(model, keys, limits, beam=beam, alpha=tf.constant(alphas), n_best=beam)
     for place, alpha in enumerate(alphas):
@@ -248,8 +213,8 @@ def test_a_length_penalty_for_each_sentence(beam):
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
-def test_limits_hold_for_each_sentence_and_unfinished_is_flagged(beam):
-    model = Scripted(1, vocabulary=8, end_bias=-np.inf)
+def test_limits_hold_for_each_sentence_and_unfinished_is_flagged(scripted, beam):
+    model = scripted(1, vocabulary=8, end_bias=-np.inf)
     limits = [0, 1, 7, 3, 30]
     result = run(model, [5, 6, 7, 8, 9], limits, beam=beam, n_best=beam)
     assert result.lengths.numpy()[:, 0].tolist() == limits
@@ -319,8 +284,8 @@ def test_the_search_stops_once_nothing_can_improve(beam):
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
-def test_forbidden_tokens_never_appear_however_likely(beam):
-    model = Scripted(3, vocabulary=12)
+def test_forbidden_tokens_never_appear_however_likely(scripted, beam):
+    model = scripted(3, vocabulary=12)
     model.table[:, [PAD, UNKNOWN, START]] += 20.0
     result = run(model, [1, 2, 3], [6, 6, 6], beam=beam, n_best=beam)
     for key, sentence in zip([1, 2, 3], range(3), strict=True):
@@ -332,8 +297,8 @@ def test_forbidden_tokens_never_appear_however_likely(beam):
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
-def test_impossible_tokens_leave_everything_finite(beam):
-    model = Scripted(4, vocabulary=7)
+def test_impossible_tokens_leave_everything_finite(scripted, beam):
+    model = scripted(4, vocabulary=7)
     model.table[:, 5:] = -np.inf
     result = run(model, [1, 2], [5, 3], beam=beam, n_best=beam)
     for values in (result.scores, result.log_probabilities):
@@ -343,8 +308,8 @@ def test_impossible_tokens_leave_everything_finite(beam):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_no_possible_token_at_all_returns_what_there_is(beam):
-    model = Scripted(4, vocabulary=6)
+def test_no_possible_token_at_all_returns_what_there_is(scripted, beam):
+    model = scripted(4, vocabulary=6)
     model.table[:, END:] = -np.inf  # only forbidden ones are left
     result = run(model, [1, 2], [5, 3], beam=beam)
     assert result.lengths.numpy().tolist() == [[0], [0]]
@@ -352,15 +317,15 @@ def test_no_possible_token_at_all_returns_what_there_is(beam):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_an_empty_batch(beam):
-    result = run(Scripted(1, vocabulary=6), [], [], beam=beam, n_best=beam)
+def test_an_empty_batch(scripted, beam):
+    result = run(scripted(1, vocabulary=6), [], [], beam=beam, n_best=beam)
     assert result.tokens.shape[:2] == (0, beam)
     assert result.scores.shape == (0, beam)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_one_trace_for_all_batches_and_no_xla(beam):
-    model = Scripted(8, vocabulary=9)
+def test_one_trace_for_all_batches_and_no_xla(scripted, beam):
+    model = scripted(8, vocabulary=9)
     traces = []
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)])
@@ -384,8 +349,8 @@ def test_one_trace_for_all_batches_and_no_xla(beam):
     assert not [name for name in names if name.startswith("Xla")]
 
 
-def test_a_bfloat16_model_is_scored_in_float32():
-    model = Scripted(8, vocabulary=9)
+def test_a_bfloat16_model_is_scored_in_float32(scripted):
+    model = scripted(8, vocabulary=9)
 
     def step(tokens, position, state):
         logits, state = model.step(tokens, position, state)
@@ -404,9 +369,9 @@ def test_a_bfloat16_model_is_scored_in_float32():
         ({"beam": 2, "alpha": -1.0}, "alpha: expected 0 or more, got -1.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_bad_options_are_refused(scripted, options, message):
     with pytest.raises(ValueError, match=message):
-        run(Scripted(1, vocabulary=6), [1], [3], **options)
+        run(scripted(1, vocabulary=6), [1], [3], **options)
 
 
 def test_length_limits_count_neither_end_nor_padding():

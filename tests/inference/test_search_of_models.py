@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.data.tokenizer import END, PAD, START
@@ -89,3 +93,71 @@ def test_scores_equal_forced_scores_and_batches_do_not_matter(options, beam):
         assert tokens[sentence, :, :width].tolist() == alone.tokens[0].numpy().tolist()
         assert not tokens[sentence, :, width:].any()
         np.testing.assert_allclose(found.scores[sentence], alone.scores[0], rtol=1e-5, atol=1e-5)
+
+
+@functools.cache
+def sampler(norm: str, positions: str):
+    """A model of an option, and its samples under rules, as one graph."""
+    model = random_model(5, norm=norm, positions=positions)
+    decoding = Decoding(model)
+    ids = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[ids, ids])
+    def translate(source, prefix):
+        step, state = decoding.start(source, 2)
+        return search.sample(
+            step,
+            state,
+            search.length_limits(source, 5),
+            source[:, :2],  # any numbers will do as seeds
+            sampling_from=search.Sampling(temperature=0.8, top_p=0.95),
+            samples=2,
+            alpha=0.6,
+            rules=search.Rules(min_length=3, no_repeat=3, prefix=prefix),
+        )
+
+    return model, translate
+
+
+def check_samples(options, rows, prefixes, order, more) -> None:
+    """Forced scores, rules, and each sentence alone as in the batch."""
+    model, translate = sampler(**options)
+    rows, prefixes = [rows[place] for place in order], [prefixes[place] for place in order]
+    width = max(map(len, prefixes))
+    source = padded(rows, max(map(len, rows)) + more)
+    found = translate(source, tf.constant([own + [PAD] * (width - len(own)) for own in prefixes]))
+    for place in range(2):
+        labels = found.tokens[:, place]
+        target = tf.concat([tf.fill([len(rows), 1], START), labels[:, :-1]], 1)
+        logits = model({"source": source, "target": target})
+        forced = tf.reduce_sum(search.forced_log_probabilities(logits, labels), 1)
+        np.testing.assert_allclose(found.log_probabilities[:, place], forced, rtol=1e-4, atol=1e-4)
+    for sentence, (row, prefix) in enumerate(zip(rows, prefixes, strict=True)):
+        alone = translate(padded([row], len(row)), tf.constant([prefix]))
+        np.testing.assert_array_equal(alone.lengths[0], found.lengths[sentence])
+        for place, length in enumerate(alone.lengths[0].numpy()):
+            text = found.tokens[sentence, place, :length].numpy().tolist()
+            assert text == alone.tokens[0, place, :length].numpy().tolist()
+            assert text[: len(prefix)] == prefix
+            assert length > min(3, len(row) + 3)
+            grams = [tuple(text[first : first + 3]) for first in range(length - 2)]
+            assert len(set(grams)) == len(grams)
+        np.testing.assert_allclose(alone.scores[0], found.scores[sentence], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options.values()))
+def test_samples_under_rules_of_every_kind_of_model(options):
+    check_samples(options, sources(4), [[4], [5, 6], [8, 8], [7]], [2, 0, 3, 1], more=3)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    options=st.sampled_from(OPTIONS),
+    seed=st.integers(0, 10**6),
+    prefixes=st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=2), min_size=4, max_size=4),
+    order=st.permutations(range(4)),
+    more=st.integers(0, 6),
+)
+def test_samples_of_any_sentences_in_any_batch(options, seed, prefixes, order, more):
+    check_samples(options, sources(seed), prefixes, order, more)

@@ -11,10 +11,9 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
+from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import END, START, Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
-from keras_transformer.model import transformer
 
 ENGLISH = [
     "A dog runs over the green grass.",
@@ -43,38 +42,6 @@ BLANK = ["", " ", "\t", "\u00a0", "\u3000", "\u200b", "\r"]
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.train(ENGLISH, GERMAN, DATA)
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer):
-    config = ModelConfig(
-        source_vocabulary=tokenizer.source.size,
-        target_vocabulary=tokenizer.target.size,
-        encoder_layers=1,
-        decoder_layers=2,
-        d_model=16,
-        heads=2,
-        d_ff=32,
-        embeddings="untied",
-    )
-    model = transformer.build(config)
-    random = np.random.default_rng(7)
-    for weight in model.weights:  # wide, so that some tokens are clearly better than others
-        noise = random.normal(0.0, 1.2, weight.shape)
-        # Gains and biases start from 1 and 0; matrices start at random, which must not count.
-        weight.assign(weight + noise if len(weight.shape) == 1 else noise)
-    # Mostly words rather than bytes, and END often enough.
-    (table,) = model.get_layer("projection").weights
-    rows = table.numpy()
-    rows[END + 1 : END + 257] = 0.0
-    rows[END] *= 1.5
-    table.assign(rows)
-    return model
-
-
-@pytest.fixture(scope="module")
 def translator(model, tokenizer) -> Translator:
     return Translator(model, tokenizer, SEARCH, DATA)
 
@@ -83,13 +50,13 @@ def translator(model, tokenizer) -> Translator:
 def seen(translator, monkeypatch) -> list[np.ndarray]:
     """The source ids that reach the model."""
     arrays: list[np.ndarray] = []
-    find = translator._find
+    search = translator._graphs.search
 
-    def spy(source):
-        arrays.append(source.numpy())
-        return find(source)
+    def spy(source, prefix=None):
+        arrays.append(source)
+        return search(source, prefix)
 
-    monkeypatch.setattr(translator, "_find", spy)
+    monkeypatch.setattr(translator._graphs, "search", spy)
     return arrays
 
 
@@ -150,8 +117,8 @@ def test_the_model_reads_ids_and_end(translator, tokenizer, seen):
 def test_output_never_exceeds_source_and_extra(translator, tokenizer):
     for line, translation in zip(ENGLISH[:4], translator.translate(ENGLISH[:4]), strict=True):
         (source,) = tokenizer.source.encode([line])
-        source_tokens = tf.constant([[*source, END]])
-        (length,) = translator._find(source_tokens).lengths.numpy()[:, 0]
+        found = translator._graphs.search(np.array([[*source, END]], np.int32))
+        (length,) = found.lengths.numpy()[:, 0]
         assert length <= len(source) + SEARCH.max_extra
         assert translation.finished or length == len(source) + SEARCH.max_extra
 
@@ -250,9 +217,10 @@ def test_one_trace_for_all_shapes_and_no_xla(model, tokenizer):
     for lines in (["a"], ENGLISH[:1], ENGLISH, ["a b c"] * 7):
         translator.translate(lines)
         translator.score(lines, lines)
-    assert translator._find.experimental_get_tracing_count() == 1
-    assert translator._force.experimental_get_tracing_count() == 1
-    graph = translator._find.get_concrete_function().graph.as_graph_def()
+    graphs = translator._graphs
+    assert graphs.find.experimental_get_tracing_count() == 1
+    assert graphs.force.experimental_get_tracing_count() == 1
+    graph = graphs.find.get_concrete_function().graph.as_graph_def()
     names = {node.op for node in graph.node}
     names |= {node.op for function in graph.library.function for node in function.node_def}
     assert not [name for name in names if name.startswith("Xla")]

@@ -12,6 +12,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_transformer import files
 from keras_transformer.evaluation.metrics import bleu
+from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
 from keras_transformer.serving import lint, saved_model, warmup
@@ -55,6 +56,8 @@ def test_the_card_says_what_was_chosen_and_measured(small_export, small_run) -> 
         "alpha": 0.6,
         "n_best": 3,
         "max_extra": 4,
+        "min_length": 0,
+        "no_repeat_ngram": 0,
         "max_tokens": 60,
     }
     assert card["parameters"] == small_run.model().count_params()
@@ -115,6 +118,30 @@ def test_what_a_killed_export_left_goes_with_the_next(small_run, tmp_path) -> No
     (folder / ".export-killed" / "variables").mkdir(parents=True)
     export(small_run, small_run.config.search, folder, QUICK, quietly)
     assert [path.name for path in folder.iterdir()] == ["1"]
+
+
+def test_rules_of_the_search_hold_in_the_export(small_run, tmp_path) -> None:
+    search = dataclasses.replace(
+        small_run.config.search, beam=2, min_length=7, no_repeat_ngram=1, max_extra=9
+    )
+    version = export(small_run, search, tmp_path / "m", QUICK, quietly)  # lint among it
+    lines = ["A dog runs.", "The child sees a red ball.", ""]
+    translator = Translator(small_run.model(), small_run.tokenizer(), search, small_run.config.data)
+    expected = [item.text for item in translator.translate(lines)]
+    found = tf.saved_model.load(str(version)).signatures["translate"](text=tf.constant(lines))
+    assert [text.decode() for text in found["translation"].numpy()] == expected
+    free = dataclasses.replace(search, min_length=0, no_repeat_ngram=0)
+    without = Translator(small_run.model(), small_run.tokenizer(), free, small_run.config.data)
+    assert [item.text for item in without.translate(lines)] != expected
+    card = json.loads((version / "export.json").read_text())
+    assert (card["search"]["min_length"], card["search"]["no_repeat_ngram"]) == (7, 1)
+
+
+def test_samples_are_refused(small_run, tmp_path) -> None:
+    search = dataclasses.replace(small_run.config.search, sample=True)
+    with pytest.raises(ExportError, match=r"search\.sample: expected false"):
+        export(small_run, search, tmp_path / "m", QUICK, quietly)
+    assert not (tmp_path / "m").exists()
 
 
 def test_two_exports_at_once_are_refused(small_run, tmp_path) -> None:

@@ -1,10 +1,11 @@
-"""Greedy search: the most probable token at each step, as one ``tf.while_loop``.
+"""One hypothesis a row, one token after another: greedy search and sampling.
 
-Shapes: B batch, V vocabulary, T tokens so far, START counted.
+Shapes: R rows, V vocabulary, T tokens so far, START counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,34 +14,59 @@ import tensorflow as tf
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference import hypotheses
 from keras_transformer.inference.hypotheses import VOID, Hypotheses, State, Step
+from keras_transformer.inference.rules import Bound
 
 
 class _Loop(NamedTuple):
     position: tf.Tensor  # () int32, tokens produced so far
-    done: tf.Tensor  # (B,) bool
-    finished: tf.Tensor  # (B,) bool, END was chosen
-    log_probabilities: tf.Tensor  # (B,) float32
-    lengths: tf.Tensor  # (B,) int32, END counted, START not
-    tokens: tf.Tensor  # (B, T) int32, START first, PAD after the end
+    done: tf.Tensor  # (R,) bool
+    finished: tf.Tensor  # (R,) bool, END was chosen
+    log_probabilities: tf.Tensor  # (R,) float32
+    lengths: tf.Tensor  # (R,) int32, END counted, START not
+    tokens: tf.Tensor  # (R, T) int32, START first, PAD after the end
     state: State
 
 
+Choice = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+"""``choose(logits (R, V), tokens (R, T) int32, position () int32) -> (the next token of each
+row (R,) int32, its log-probability (R,) float32, below VOID where none is possible)``."""
+
+
+def most_probable(rules: Bound) -> Choice:
+    """The choice of greedy search: the most probable token that the rules allow."""
+
+    def choose(
+        logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        found = rules.candidates(logits, 1, tokens, position)
+        best = tf.argmax(found.log_probabilities, axis=1, output_type=tf.int32)  # (R,)
+        return (
+            tf.gather(found.tokens, best, batch_dims=1),
+            tf.gather(found.log_probabilities, best, batch_dims=1),
+        )
+
+    return choose
+
+
 @dataclass(frozen=True)
-class Greedy:
-    """One greedy search; see ``search.greedy`` for the arguments."""
+class Single:
+    """One search of one hypothesis a row; see ``search.greedy`` and ``search.sample``."""
 
     step: Step
-    limits: tf.Tensor
-    alpha: tf.Tensor  # (B,) float32
+    choose: Choice
+    limits: tf.Tensor  # (R,) int32
+    alpha: tf.Tensor  # (R,) float32
     start: int
     end: int
-    forbidden: tuple[int, ...]
 
     def run(self, state: State) -> Hypotheses:
         """Search from the given state to the end.
 
         Args:
-            state: What the first step gets; each tensor has B rows.
+            state: What the first step gets; each tensor has R rows.
+
+        Returns:
+            One hypothesis for each row: B = R, N = 1.
         """
         rows = tf.TensorShape([None])
         shapes = _Loop(
@@ -68,23 +94,20 @@ class Greedy:
         )
 
     def _initial(self, state: State) -> _Loop:
-        batch = tf.shape(self.limits)[0]
+        rows = tf.shape(self.limits)[0]
         return _Loop(
             position=tf.constant(0),
             done=self.limits <= 0,
-            finished=tf.fill([batch], False),
-            log_probabilities=tf.zeros([batch]),
-            lengths=tf.zeros([batch], tf.int32),
-            tokens=tf.fill([batch, 1], self.start),
+            finished=tf.fill([rows], False),
+            log_probabilities=tf.zeros([rows]),
+            lengths=tf.zeros([rows], tf.int32),
+            tokens=tf.fill([rows, 1], self.start),
             state=state,
         )
 
     def _advance(self, loop: _Loop) -> _Loop:
         logits, state = self.step(loop.tokens[:, -1], loop.position, loop.state)
-        found = hypotheses.next_tokens(logits, 1, self.forbidden)
-        best = tf.argmax(found.log_probabilities, axis=1, output_type=tf.int32)  # (B,)
-        token = tf.gather(found.tokens, best, batch_dims=1)
-        added = tf.gather(found.log_probabilities, best, batch_dims=1)
+        token, added = self.choose(logits, loop.tokens, loop.position)
         # Where no token is possible at all, what there is stays as it is.
         done = loop.done | (added <= VOID)
         finished = loop.finished | (~done & (token == self.end))

@@ -1,0 +1,45 @@
+"""Attention matrices of many lines as one ``.npz`` file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from keras_transformer.inference.alignment import Attention
+
+Add = Callable[[int, Attention | None], None]
+"""``add(number of the line, its attention or None)``."""
+
+
+@contextmanager
+def attention_file(path: Path) -> Iterator[Add]:
+    """Write attention as it comes; nothing is kept in memory.
+
+    For line N, counted from 1, ``numpy.load`` finds ``attention_N`` (T, S) float32, a row for
+    each piece of the translation, and the pieces themselves, ``target_N`` (T,) and
+    ``source_N`` (S,); all are empty for a blank line.
+
+    Args:
+        path: The file to write.
+
+    Yields:
+        The function that adds a line.
+    """
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(number: int, attention: Attention | None) -> None:
+            source, target = (attention.source, attention.target) if attention else ((), ())
+            weights = attention.weights if attention else np.zeros((0, 0), np.float32)
+            for name, array in (
+                ("attention", weights),
+                ("source", np.array(source, np.str_)),
+                ("target", np.array(target, np.str_)),
+            ):
+                with archive.open(f"{name}_{number}.npy", "w") as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+
+        yield add

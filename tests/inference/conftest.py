@@ -1,0 +1,102 @@
+"""A scripted model, whose every probability is known, and a small random one with a tokenizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import DataConfig, ModelConfig
+from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN, Tokenizer
+from keras_transformer.model import transformer
+
+KEYS = 10_007
+SPECIALS = {PAD, UNKNOWN, START}
+
+ENGLISH = [
+    "A dog runs over the green grass.",
+    "Two men are talking in front of a shop, and a woman listens.",
+    "The child sees a red ball.",
+    "Nobody knows where the old train goes.",
+] * 5
+GERMAN = [
+    "Ein Hund rennt über das grüne Gras.",
+    "Zwei Männer reden vor einem Laden, und eine Frau hört zu.",
+    "Das Kind sieht einen roten Ball.",
+    "Niemand weiß, wohin der alte Zug fährt.",
+] * 5
+
+
+class Scripted:
+    """A model whose next-token logits are a table row chosen by the whole prefix.
+
+    The key of a prefix is a polynomial in its tokens, so that a wrong reordering of the state
+    shows at once. Beside it the state carries the prefix itself, as a cache that grows.
+    """
+
+    def __init__(self, seed: int, vocabulary: int, spread: float = 2.0, end_bias: float = 0.0):
+        table = np.random.default_rng(seed).normal(0.0, spread, (KEYS, vocabulary))
+        table[:, END] += end_bias
+        self.table = table.astype(np.float32)
+        self.vocabulary = vocabulary
+
+    def start(self, keys: list[int], beam: int) -> dict[str, tf.Tensor]:
+        rows = tf.repeat(tf.constant(keys, tf.int32), beam)
+        return {"key": rows, "prefix": tf.zeros([len(keys) * beam, 0], tf.int32)}
+
+    def step(self, tokens, position, state):
+        key = (state["key"] * 31 + tokens * 7 + 3) % KEYS
+        prefix = tf.concat([state["prefix"], tokens[:, None]], 1)
+        tf.debugging.assert_equal(tf.shape(prefix)[1], position + 1)
+        return tf.gather(self.table, key), {"key": key, "prefix": prefix}
+
+    def log_probabilities(self, key: int, prefix: tuple[int, ...]) -> np.ndarray:
+        """The same in plain float64: log P(next | START, prefix)."""
+        for token in (START, *prefix):
+            key = (key * 31 + token * 7 + 3) % KEYS
+        logits = self.table[key].astype(np.float64)
+        return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+    def forced(self, key: int, tokens: tuple[int, ...]) -> float:
+        return sum(self.log_probabilities(key, tokens[:i])[t] for i, t in enumerate(tokens))
+
+    def allowed(self) -> list[int]:
+        return [token for token in range(self.vocabulary) if token not in SPECIALS]
+
+
+@pytest.fixture(scope="session")
+def scripted() -> type[Scripted]:
+    """The class of scripted models."""
+    return Scripted
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(ENGLISH, GERMAN, DataConfig(vocabulary=400, joint=False))
+
+
+@pytest.fixture(scope="session")
+def model(tokenizer):
+    config = ModelConfig(
+        source_vocabulary=tokenizer.source.size,
+        target_vocabulary=tokenizer.target.size,
+        encoder_layers=1,
+        decoder_layers=2,
+        d_model=16,
+        heads=2,
+        d_ff=32,
+        embeddings="untied",
+    )
+    model = transformer.build(config)
+    random = np.random.default_rng(7)
+    for weight in model.weights:  # wide, so that some tokens are clearly better than others
+        noise = random.normal(0.0, 1.2, weight.shape)
+        # Gains and biases start from 1 and 0; matrices start at random, which must not count.
+        weight.assign(weight + noise if len(weight.shape) == 1 else noise)
+    # Mostly words rather than bytes, and END often enough.
+    (table,) = model.get_layer("projection").weights
+    rows = table.numpy()
+    rows[END + 1 : END + 257] = 0.0
+    rows[END] *= 1.5
+    table.assign(rows)
+    return model

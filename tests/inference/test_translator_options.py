@@ -1,0 +1,156 @@
+"""Prefixes, rules, samples and attention, from text to text, with a small random model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_transformer.config import DataConfig, SearchConfig
+from keras_transformer.data.tokenizer import END
+from keras_transformer.inference.alignment import words_of_pieces
+from keras_transformer.inference.attention_file import attention_file
+from keras_transformer.inference.graphs import sentence_seeds
+from keras_transformer.inference.grouping import padded_ids
+from keras_transformer.inference.translator import TranslationError, Translator
+
+LINES = ["A dog runs over the green grass.", "The child sees a red ball.", "", "A dog", "🐶 and"]
+PREFIXES = ["Ein Hund läuft", "", "Das", "Das Kind 🐶", "  Zwei  "]
+DATA = DataConfig(vocabulary=400, joint=False, max_tokens=60)
+SEARCH = SearchConfig(beam=3, max_extra=12, batch_tokens=100)
+
+
+@pytest.fixture(scope="module")
+def make(model, tokenizer):
+    """A translator with these search options; each is made once."""
+    made = {}
+
+    def translator(**options) -> Translator:
+        key = tuple(sorted(options.items()))
+        if key not in made:
+            made[key] = Translator(model, tokenizer, dataclasses.replace(SEARCH, **options), DATA)
+        return made[key]
+
+    return translator
+
+
+def same(one, other) -> None:
+    assert (one.text, one.finished) == (other.text, other.finished)
+    assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
+    assert [item.text for item in one.alternatives] == [item.text for item in other.alternatives]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sample": True, "n_best": 2, "top_p": 0.9, "no_repeat_ngram": 2}],
+    ids=["beam", "samples"],
+)
+def test_translations_begin_with_their_prefix_in_any_order(make, tokenizer, options):
+    translator = make(**options)
+    together = translator.translate(LINES, prefixes=PREFIXES)
+    clean = [" ".join(prefix.split()) for prefix in PREFIXES]
+    assert all(
+        item.text.startswith(prefix)
+        for line, item, prefix in zip(LINES, together, clean, strict=True)
+        if line
+    )
+    assert together[2].text == "", "a blank line stays blank"
+    same(together[1], translator.translate(LINES[1:2])[0])  # a blank prefix leaves it free
+    for place in (4, 3, 0):
+        (alone,) = translator.translate(LINES[place : place + 1], prefixes=[PREFIXES[place]])
+        same(together[place], alone)
+    streamed = translator.translate_stream(LINES, 2, prefixes=iter(PREFIXES))
+    for one, other in zip(streamed, together, strict=True):
+        same(one, other)
+
+
+def test_prefixes_that_do_not_fit_are_refused_by_number(make):
+    translator = make()
+    with pytest.raises(TranslationError, match=r"prefix 12: expected at most \d+ tokens .* got 40"):
+        translator.translate(["A dog"], prefixes=["🐶" * 10], first_line=12)
+    with pytest.raises(TranslationError, match="expected one for each line, got 1 for 2 lines"):
+        translator.translate(["a", "b"], prefixes=["x"])
+    stream = translator.translate_stream(["a", "b", "c"], 2, prefixes=["x", "", "x", "y"])
+    assert len([next(stream) for _ in range(3)]) == 3
+    with pytest.raises(TranslationError, match="more than the 3 lines"):
+        next(stream)
+
+
+def test_rules_of_the_configuration_hold(make, tokenizer):
+    translator = make(min_length=8, no_repeat_ngram=1, max_extra=20)
+    source = padded_ids([[*ids, END] for ids in tokenizer.source.encode(LINES) if ids])
+    found = translator._graphs.search(source)
+    assert (found.lengths[:, 0].numpy() > 8).all()
+    for tokens, length in zip(found.tokens[:, 0].numpy(), found.lengths[:, 0].numpy(), strict=True):
+        assert len(set(tokens[:length])) == length
+    free = make(max_extra=20)._graphs.search(source)
+    assert free.lengths[:, 0].numpy().min() <= 8
+
+
+def test_samples_depend_on_text_and_seed_alone(make):
+    lines = [LINES[0], LINES[1], LINES[0], "", LINES[4]]
+    together = make(sample=True).translate(lines)
+    same(together[0], together[2])
+    for place in (4, 1, 0):
+        same(together[place], make(sample=True).translate(lines[place : place + 1])[0])
+    others = make(sample=True, seed=2).translate(lines)
+    assert [item.text for item in others] != [item.text for item in together]
+    several = make(sample=True, n_best=3).translate(LINES[:1])[0]
+    assert len(several.alternatives) == 2
+    assert together[0].text in {several.text, *(item.text for item in several.alternatives)}
+
+
+def test_one_most_probable_token_is_greedy_search(make):
+    greedy = make(beam=1).translate(LINES)
+    for one, other in zip(make(sample=True, top_k=1).translate(LINES), greedy, strict=True):
+        same(one, other)
+
+
+def test_seeds_are_made_of_tokens_not_of_padding():
+    rows = np.array([[5, 6, 3, 0], [5, 6, 3, 0], [5, 6, 7, 3]], np.int32)
+    first, second, third = sentence_seeds(rows, 1).tolist()
+    assert first == second == sentence_seeds(rows[:1, :3], 1)[0].tolist()
+    assert len({*map(tuple, (first, third, sentence_seeds(rows, 2)[0].tolist()))}) == 3
+    assert sentence_seeds(np.zeros([0, 4], np.int32), 1).shape == (0, 2)
+
+
+def test_attention_says_where_the_network_looked(make, tokenizer, tmp_path):
+    translator = make(max_extra=4)
+    together = translator.translate(LINES, attention=True)
+    assert together[2].attention is None
+    assert translator.translate(LINES[:1])[0].attention is None  # nobody asked
+    with attention_file(tmp_path / "all.npz") as add:
+        for number, item in enumerate(together, start=1):
+            add(number, item.attention)
+    saved = np.load(tmp_path / "all.npz")
+    for place in (0, 1, 3, 4):
+        found = together[place].attention
+        (ids,) = tokenizer.source.encode(LINES[place : place + 1])
+        assert found.source == (*tokenizer.source.pieces(ids), "</s>")
+        assert (found.target[-1] == "</s>") == together[place].finished
+        np.testing.assert_allclose(found.weights.sum(1), np.ones(len(found.target)), rtol=1e-5)
+        words = together[place].text.split(" ")
+        assert [target for _, target in found.links] == list(range(len(words)))
+        assert {source for source, _ in found.links} <= set(range(len(LINES[place].split())))
+        assert len(found.piece_links) == len(found.target_words)
+        (alone,) = translator.translate(LINES[place : place + 1], attention=True)
+        np.testing.assert_allclose(alone.attention.weights, found.weights, atol=1e-5)
+        assert (alone.attention.links, alone.attention.target) == (found.links, found.target)
+        np.testing.assert_array_equal(saved[f"attention_{place + 1}"], found.weights)
+        assert tuple(saved[f"target_{place + 1}"]) == found.target
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.text("aeHundrt.🐶ß", min_size=1, max_size=6), max_size=6))
+def test_each_piece_belongs_to_the_word_that_it_spells(tokenizer, words):
+    (ids,) = tokenizer.target.encode([" ".join(words)])
+    found = words_of_pieces(tokenizer.target, ids)
+    assert len(found) == len(ids)
+    assert sorted(found) == list(found)
+    assert set(found) == set(range(len(words)))
+    for word, text in enumerate(words):
+        own = [token for token, place in zip(ids, found, strict=True) if place == word]
+        assert tokenizer.target.decode([own])[0].strip() == text
