@@ -209,8 +209,8 @@ def _alignment(translation: Translation, pieces: bool) -> list[str]:
     links = attention.piece_links if pieces else attention.links
     columns = [" ".join(f"{source}-{target}" for source, target in links)]
     if pieces:
-        columns.append(" ".join(attention.source[: len(attention.source_words)]))
-        columns.append(" ".join(attention.target[: len(attention.target_words)]))
+        columns.append(" ".join(attention.source_pieces))
+        columns.append(" ".join(attention.target_pieces))
     return columns
 
 

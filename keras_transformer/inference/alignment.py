@@ -26,9 +26,19 @@ class Attention:
     weights: np.ndarray
     """(T, S) float32; each row sums to 1."""
     source_words: tuple[int, ...]
-    """For each piece of the line, the end token left out, which word it belongs to."""
+    """For each of ``source_pieces``, which word it belongs to; nothing where there is no word."""
     target_words: tuple[int, ...]
     """The same of the translation."""
+
+    @property
+    def source_pieces(self) -> tuple[str, ...]:
+        """``source`` without the end token."""
+        return self.source[:-1]
+
+    @property
+    def target_pieces(self) -> tuple[str, ...]:
+        """``target`` without the end token."""
+        return self.target[:-1] if self.target[-1:] == self.source[-1:] else self.target
 
     @property
     def links(self) -> list[tuple[int, int]]:
@@ -43,7 +53,8 @@ class Attention:
     @property
     def piece_links(self) -> list[tuple[int, int]]:
         """The same of pieces, the end tokens left out."""
-        return links(self.weights, range(len(self.source_words)), range(len(self.target_words)))
+        source, target = len(self.source_pieces), len(self.target_pieces)
+        return links(self.weights, range(source), range(target))
 
 
 def links(
@@ -70,10 +81,10 @@ def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
 
     A word is what stands between spaces. A piece belongs to the word that is the last one
     once it is written, so that pieces of any spelling (bytes, spaces alone) are counted as
-    the text that comes out has them.
+    the text that comes out has them. Where no text comes out, no piece belongs to a word.
     """
-    texts = side.decode([ids[: place + 1] for place in range(len(ids))])
-    return tuple(max(len(plain(text).split(" ")) - 1, 0) for text in texts)
+    texts = [plain(text) for text in side.decode([ids[: place + 1] for place in range(len(ids))])]
+    return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
 def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:

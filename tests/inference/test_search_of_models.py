@@ -145,7 +145,18 @@ def check_samples(options, rows, prefixes, order, more) -> None:
         np.testing.assert_allclose(alone.scores[0], found.scores[sentence], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options.values()))
+# Each norm and each kind of position is among the quick ones.
+QUICK = [OPTIONS[place] for place in (0, 6, 2, 8, 4)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, marks=[] if options in QUICK else pytest.mark.slow)
+        for options in OPTIONS
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
 def test_samples_under_rules_of_every_kind_of_model(options):
     check_samples(options, sources(4), [[4], [5, 6], [8, 8], [7]], [2, 0, 3, 1], more=3)
 
