@@ -154,7 +154,8 @@ def _save(module: ServedTranslator, staging: Path, name: str) -> None:
     try:
         tf.saved_model.save(module, str(staging), signatures=module.signatures)
     except tf.errors.OpError as error:  # such as a full disk
-        raise OSError(str(error.message)) from error
+        reason = str(error.message).partition(" [Op:")[0].rpartition("; ")[2]
+        raise OSError(reason) from error
     shutil.rmtree(staging / "assets", ignore_errors=True)  # empty
     compact(staging)
     inputs = {
