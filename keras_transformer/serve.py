@@ -23,8 +23,8 @@ for one machine: for production take TF Serving itself, which reads the same fol
       localhost:8501/v1/models/en-de:predict
 
 DIR holds the versions, folders named by numbers. A new one that appears in it is loaded beside
-the old one, takes over when it is ready, and no request is lost; a version that cannot be
-loaded hurts nobody and is tried again.
+the old one, takes over when it is ready, and no request is lost; one that cannot be loaded then
+hurts nobody and is tried again. At the start the newest must load, or --versions names another.
 
   GET  /v1/models/NAME                      the state of the versions; 200: it is ready
   GET  /v1/models/NAME/metadata             the signatures
