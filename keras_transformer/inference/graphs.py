@@ -42,13 +42,13 @@ class Graphs:
 
         @tf.function(input_signature=[_IDS, _IDS])
         def force(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            inputs = {"source": source, "target": _shifted(labels)}
+            inputs = {"source": source, "target": shifted(labels)}
             return searches.forced_log_probabilities(model(inputs, training=False), labels)
 
         @tf.function(input_signature=[_IDS, _IDS])
         def attend(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             # The logits are not asked for, so that the graph does not compute them.
-            _, weights = self._decoding.forward(source, _shifted(labels))
+            _, weights = self._decoding.forward(source, shifted(labels))
             return attention_matrix(weights, labels)
 
         self.force = force
@@ -130,7 +130,7 @@ def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:
     return np.frombuffer(b"".join(digests), "<i4").astype(np.int32).reshape(-1, 2)
 
 
-def _shifted(labels: tf.Tensor) -> tf.Tensor:
-    """What the decoder reads to predict ``labels``."""
+def shifted(labels: tf.Tensor) -> tf.Tensor:
+    """What the decoder reads to predict ``labels``, both (B, T): START, and all but the last."""
     start = tf.fill([tf.shape(labels)[0], 1], START)
     return tf.concat([start, labels[:, :-1]], axis=1)

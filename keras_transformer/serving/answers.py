@@ -13,10 +13,9 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import START
 from keras_transformer.inference import search as searches
 from keras_transformer.inference.alignment import attention_matrix
-from keras_transformer.inference.graphs import rules_of
+from keras_transformer.inference.graphs import rules_of, shifted
 from keras_transformer.inference.hypotheses import length_penalty
 from keras_transformer.inference.translator import MAX_LOGITS
 from keras_transformer.model.decoding import Decoding
@@ -217,9 +216,7 @@ def _forcing_function(
     def force(source: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """(B,) log P(labels | source), and (B, L, S) attention."""
         with weights.applied():
-            start = tf.fill([tf.shape(labels)[0], 1], START)
-            target = tf.concat([start, labels[:, :-1]], axis=1)
-            logits, attention = decoding.forward(source, target)
+            logits, attention = decoding.forward(source, shifted(labels))
         log_probabilities = searches.forced_log_probabilities(logits, labels)
         return tf.reduce_sum(log_probabilities, axis=1), attention_matrix(attention, labels)
 

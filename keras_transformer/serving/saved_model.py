@@ -57,54 +57,46 @@ def export(
         FileError: No place on the disk, or another export is at work in ``directory``.
         RunError: The run has no weights yet.
     """
+    search = _search(search)
+    max_tokens = settings.max_tokens or run.config.data.max_tokens
+    _check_length(max_tokens, run.config)
+    if directory.exists() and not directory.is_dir():
+        raise ExportError(f"{directory}: expected a folder, found something else there")
+    model, tokenizer = run.model(), run.tokenizer()
+    with _staging(directory) as staging:
+        version = _version(directory, settings.version)
+        files.check_space(directory, _BYTES[settings.dtype] * model.count_params() + 2**22)
+        network = _network(model, run.config, settings.dtype)
+        weights = Weights(network, settings.dtype)
+        module = ServedTranslator(network, weights, tokenizer, search, max_tokens)
+        name = directory.resolve().name
+        _save(module, staging, name)
+        lint.check(staging)
+        description = card.card(
+            name=name,
+            version=version,
+            config=run.config,
+            search=search,
+            max_tokens=max_tokens,
+            dtype=settings.dtype,
+            parameters=model.count_params(),
+            tokenizer=tokenizer,
+            signatures=module.signatures,
+            dev=_measured(run, model, search, staging, settings, log),
+        )
+        card.write(staging, description)
+        _publish(staging, directory / str(version))
+    return directory / str(version)
+
+
+def _search(search: SearchConfig) -> SearchConfig:
+    """The search of an export."""
     if search.sample:
         raise ExportError(
             "search.sample: expected false, an export searches with a beam, got true "
             "(--search.sample false)"
         )
-    if search.n_best == 1:
-        search = dataclasses.replace(search, n_best=search.beam)
-    max_tokens = settings.max_tokens or run.config.data.max_tokens
-    _check_length(max_tokens, run.config)
-    if directory.exists() and not directory.is_dir():
-        raise ExportError(f"{directory}: expected a folder, found something else there")
-    made = not directory.exists()
-    model = run.model()
-    tokenizer = run.tokenizer()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with files.alone(directory), _staging(directory) as staging:
-            version = _version(directory, settings.version)
-            files.check_space(directory, _BYTES[settings.dtype] * model.count_params() + 2**22)
-            network = _network(model, run.config, settings.dtype)
-            weights = Weights(network, settings.dtype)
-            module = ServedTranslator(network, weights, tokenizer, search, max_tokens)
-            _save(module, staging, directory.resolve().name)
-            lint.check(staging)
-            dev = _measured(run, model, search, staging, settings, log)
-            card.write(
-                staging,
-                card.card(
-                    name=directory.resolve().name,
-                    version=version,
-                    config=run.config,
-                    search=search,
-                    max_tokens=max_tokens,
-                    dtype=settings.dtype,
-                    parameters=model.count_params(),
-                    tokenizer=tokenizer,
-                    signatures=module.signatures,
-                    dev=dev,
-                ),
-            )
-            _publish(staging, directory / str(version))
-    except OSError as error:
-        raise files.FileError(f"{directory}: cannot be written: {error}") from error
-    finally:
-        if made:
-            with contextlib.suppress(OSError):  # not empty: the version is there
-                directory.rmdir()
-    return directory / str(version)
+    return dataclasses.replace(search, n_best=search.beam) if search.n_best == 1 else search
 
 
 def _check_length(max_tokens: int, config: Config) -> None:
@@ -130,14 +122,27 @@ def _version(directory: Path, wanted: int | None) -> int:
 
 @contextlib.contextmanager
 def _staging(directory: Path) -> Iterator[Path]:
-    """A folder to work in, gone in the end; those that killed exports left go too."""
-    for left in directory.glob(f"{_STAGING}*"):
-        files.remove(left)
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=directory))
+    """A folder to work in, gone in the end; so is ``directory``, where nothing came into it.
+
+    Nobody else exports there meanwhile, and what killed exports left goes too.
+    """
+    made = not directory.exists()
     try:
-        yield staging
+        directory.mkdir(parents=True, exist_ok=True)
+        with files.alone(directory):
+            for left in directory.glob(f"{_STAGING}*"):
+                files.remove(left)
+            staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=directory))
+            try:
+                yield staging
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise files.FileError(f"{directory}: cannot be written: {error}") from error
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        if made:
+            with contextlib.suppress(OSError):  # not empty: the version is there
+                directory.rmdir()
 
 
 def _network(model: keras.Model, config: Config, dtype: str) -> keras.Model:

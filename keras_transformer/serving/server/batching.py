@@ -96,7 +96,7 @@ class Batcher:
             pieces = self._take()
             self.running += 1
             task = asyncio.get_running_loop().run_in_executor(self._threads, run, pieces)
-            task.add_done_callback(functools.partial(self._finish, pieces))
+            task.add_done_callback(functools.partial(self._finish, pieces, time.monotonic()))
 
     def _time_to_fill(self) -> float:
         """Seconds that the batch at the head of the queue may still wait for more rows."""
@@ -138,8 +138,11 @@ class Batcher:
         self.metrics.batch_rows.labels(head.request.signature.name).observe(rows)
         return pieces
 
-    def _finish(self, pieces: Sequence[Piece], task: asyncio.Future[list[Answer]]) -> None:
+    def _finish(
+        self, pieces: Sequence[Piece], started: float, task: asyncio.Future[list[Answer]]
+    ) -> None:
         self.running -= 1
+        self.metrics.run_seconds.observe(time.monotonic() - started)
         if not task.cancelled():
             for piece, answer in zip(pieces, task.result(), strict=True):
                 self._settle(piece, answer)

@@ -145,9 +145,8 @@ def client(folder, scripted):
         test_client.__exit__(None, None, None)
 
 
-@pytest.fixture(scope="session")
-def saved_model(tmp_path_factory):
-    """A version folder: a SavedModel with the signatures of a translator, which shouts.
+def shouting_module():
+    """A tf.Module with the signatures of a translator, which shouts.
 
     The text "explode" makes an operation fail.
     """
@@ -190,7 +189,15 @@ def saved_model(tmp_path_factory):
             attention = tf.cast(tf.not_equal(pieces, ""), tf.float32)[:, :, None]
             return {**self.answers(text), "source_pieces": pieces, "attention": attention}
 
-    shouter = Shouter()
+    return Shouter()
+
+
+@pytest.fixture(scope="session")
+def saved_model(tmp_path_factory):
+    """A version folder: the SavedModel of ``shouting_module``."""
+    import tensorflow as tf
+
+    shouter = shouting_module()
     text = tf.TensorSpec([None], tf.string, name="text")
     alpha = tf.TensorSpec([None], tf.float32, name="alpha")
     extra = tf.TensorSpec([None], tf.int32, name="max_extra")

@@ -213,6 +213,16 @@ def test_batches_that_start_together_share_the_rows(run, batcher, model, scripte
     run(main)
 
 
+def test_the_time_of_every_batch_is_counted(run, batcher, model):
+    async def main():
+        one = batcher()
+        for text in ("a", "b"):
+            await one.submit(model, ask(model, text)).answer
+        assert b"keras_transformer_serve_run_seconds_count 2.0" in one.metrics.page()
+
+    run(main)
+
+
 def test_waiting_for_a_fuller_batch(run, batcher, model, scripted):
     async def main():
         one = batcher(batch_timeout_ms=60_000, max_batch_size=2)
