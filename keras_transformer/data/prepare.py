@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ from keras_transformer.data.corpus import (
 from keras_transformer.data.store import EncodedPair, EncodedStore, write_store
 from keras_transformer.data.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files that ``prepare`` writes, kept in the fingerprint."""
 CHUNK = 10_000  # pairs encoded at once
 OWN_DEV = ("builtin:", "tfds:")
@@ -77,6 +78,8 @@ def prepare(
         _check_same(wanted, mark, tokenizer)
         log(f"data: as prepared before in {mark.parent}")
         return _load(directory)
+    for path, state in wanted["files"].items():  # before they are read, in case they change
+        state["sha256"] = _sha256(Path(path))
     dev_pairs, dev_report = _read_dev(config, dev)  # first, as a mistake shows at once
     if tokenizer is None:
         tokenizer = _learn(config, log)
@@ -241,11 +244,11 @@ def _fingerprint(config: DataConfig, dev: str) -> dict[str, Any]:
     """What the prepared files depend on, as plain values."""
     data = dataclasses.asdict(config)
     del data["on_long"]  # about translation, not about these files
-    files: dict[str, list[int]] = {}
+    files: dict[str, dict[str, Any]] = {}
     for spec in (config.train, dev):
         for path in _files(spec, config.source, config.target):
             state = path.stat()
-            files[str(path)] = [state.st_size, state.st_mtime_ns]
+            files[str(path)] = {"bytes": state.st_size, "modified_ns": state.st_mtime_ns}
     return {"format": FORMAT, "data": data, "files": files}
 
 
@@ -264,22 +267,36 @@ def _check_same(wanted: dict[str, Any], mark: Path, tokenizer: Tokenizer | None)
     """Refuse a preparation of something else.
 
     A corpus file that is gone by now is no difference: what was encoded from it is whole.
+    Nor is a new date, as a copied file has it, where the content is the same.
     """
     found = _read_json(mark)
-    differences = []
     if found.get("format") != FORMAT:
-        differences.append(f"format {FORMAT}, got {found.get('format')}")
+        raise DataError(f"{mark}: expected format {FORMAT}, got {found.get('format')}")
+    differences = []
     before = found.get("data", {})
     for name, value in wanted["data"].items():
         if before.get(name) != value:
             differences.append(f"data.{name} {before.get(name)!r}, got {value!r}")
     for path, state in wanted["files"].items():
-        if found.get("files", {}).get(path) != state:
-            differences.append(f"{path} as it was then, got a file of other size or date")
+        then = found.get("files", {}).get(path)
+        if then is None or not _unchanged(Path(path), then, state):
+            differences.append(f"{path} as it was then, got a file of other content")
     if tokenizer is not None and found.get("tokenizer") != tokenizer.fingerprint:
         differences.append("the tokenizer of then, got another one")
     if differences:
         raise DataError(f"{mark.parent} was prepared before: expected {'; '.join(differences)}")
+
+
+def _unchanged(path: Path, then: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a file has the content that it had; read only where its date does not say so."""
+    if then["bytes"] != now["bytes"]:
+        return False
+    return then["modified_ns"] == now["modified_ns"] or then["sha256"] == _sha256(path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _load(directory: Path) -> Prepared:

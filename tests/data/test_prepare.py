@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,33 @@ def test_a_changed_corpus_file_is_refused(config: DataConfig, tmp_path: Path) ->
     write_tsv(tmp_path / "train.tsv", TRAIN[:-1])
 
     with pytest.raises(DataError, match=r"train\.tsv as it was then"):
+        quietly(config, tmp_path / "run")
+
+
+def test_a_corpus_copied_anew_is_the_same_corpus(config: DataConfig, tmp_path: Path) -> None:
+    first = quietly(config, tmp_path / "run")
+    for name in ("train.tsv", "dev.tsv"):
+        os.utime(tmp_path / name, (1e9, 1e9))
+
+    assert quietly(config, tmp_path / "run").report == first.report
+
+
+def test_other_text_of_the_same_size_is_refused(config: DataConfig, tmp_path: Path) -> None:
+    quietly(config, tmp_path / "run")
+    path = tmp_path / "train.tsv"
+    path.write_bytes(path.read_bytes().replace(b"sees", b"eyes"))
+    os.utime(path, (1e9, 1e9))  # or its date might by chance be the one that it had
+
+    with pytest.raises(DataError, match=r"train\.tsv as it was then, got a file of other content"):
+        quietly(config, tmp_path / "run")
+
+
+def test_a_preparation_of_another_format_is_refused(config: DataConfig, tmp_path: Path) -> None:
+    quietly(config, tmp_path / "run")
+    mark = tmp_path / "run/data/fingerprint.json"
+    mark.write_text(mark.read_text().replace('"format": 2', '"format": 1'))
+
+    with pytest.raises(DataError, match=r"fingerprint\.json: expected format 2, got 1"):
         quietly(config, tmp_path / "run")
 
 
