@@ -12,7 +12,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 from keras_transformer.cli import Options, Parser, UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, load_translator, output, progress, run_main
+from keras_transformer.entry import add_run, add_speed, load_translator, output, progress, run_main
 
 MANUAL = """Translate held-out sentences with a run and score the result: BLEU, chrF2 and TER by
 sacreBLEU, each with its signature.
@@ -79,6 +79,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _add_options(parser: Parser) -> None:
     add_run(parser)
+    add_speed(parser)
     add = parser.add_argument
     add("--source", metavar="FILE", help="Sentences to translate, UTF-8, .gz too.")
     add("--reference", metavar="FILE", nargs="+", help="Their translations; one file or more.")

@@ -153,8 +153,11 @@ class Run:
         """The tokenizer of this run."""
         return Tokenizer.load(self.path / "tokenizer")
 
-    def model(self) -> keras.Model:
+    def model(self, dtype: str = "float32") -> keras.Model:
         """The network with its best weights.
+
+        Args:
+            dtype: What the weights are kept and computed in: "float32" or "bfloat16".
 
         Raises:
             RunError: There are no weights yet, or they belong to another architecture.
@@ -165,7 +168,7 @@ class Run:
             raise RunError(
                 f"{self.path}: no {self.best_weights.name} yet; it comes with the first checkpoint"
             )
-        model = transformer.build(self.config.model)
+        model = transformer.build(self.config.model, dtype)
         try:
             model.load_weights(self.best_weights)
             found = _parameters(self.best_weights)

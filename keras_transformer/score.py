@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.cli import UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, load_translator, output, progress, run_main
+from keras_transformer.entry import add_run, add_speed, load_translator, output, progress, run_main
 
 MANUAL = """How probable a model finds translations that are given to it (forced decoding).
 
@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> None:
     """Score pairs of lines."""
     parser = build_parser("score", MANUAL, ["search"])
     add_run(parser)
+    add_speed(parser)
     parser.add_argument("--source", metavar="FILE", help="Sentences, UTF-8, .gz too.")
     parser.add_argument("--target", metavar="FILE", help="A translation of each of them.")
     parser.add_argument("--output", metavar="FILE", help="Where scores go; else stdout.")

@@ -14,6 +14,7 @@ from keras_transformer.appending import appended, skip
 from keras_transformer.cli import Parser, UsageError, build_parser, load_config
 from keras_transformer.entry import (
     add_run,
+    add_speed,
     load_translator,
     output,
     place_of,
@@ -85,6 +86,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _add_options(parser: Parser) -> None:
     add_run(parser)
+    add_speed(parser)
     add = parser.add_argument
     add("file", nargs="?", help="Text to translate, UTF-8, .gz too; else stdin.")
     add("--output", metavar="FILE", help="Where translations go; else stdout.")

@@ -18,7 +18,7 @@ NONE = -1
 """Stands in free places of lists of ids."""
 
 # Columns of a block in ``top_k``: a size that divides the vocabulary spares a copy.
-_BLOCKS = range(64, 257)
+_BLOCKS = range(48, 257)
 # Where it is a tensor, how many are wanted is not known in advance: seldom more than so many.
 _USUAL_COUNT = 16
 
@@ -45,7 +45,8 @@ def next_tokens(
 
     Probabilities are those of the whole vocabulary: forbidding a token hides it, and does not
     raise the others, so that a score equals the forced score of the same tokens. Only a few
-    columns are kept, so that the vocabulary is passed over twice: top-k, and the normaliser.
+    columns are kept, so that the vocabulary is passed over twice: top-k, and the softmax, of
+    which only the greatest value is used.
 
     Args:
         logits: (R, V) of any float type.
@@ -68,12 +69,15 @@ def next_tokens(
     if order is None:
         best, tokens = top_k(logits, most)  # (R, K)
         greatest = best[:, :1]
+        likeliest = tokens[:, :1]
     else:
         _, tokens = top_k(order, most)
         best = tf.gather(logits, tokens, batch_dims=1)
-        greatest = tf.reduce_max(logits, axis=-1, keepdims=True)
-    total = tf.reduce_sum(tf.exp(logits - greatest), axis=-1, keepdims=True)
-    shift = tf.math.log(total)  # (R, 1)
+        likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
+        greatest = tf.gather(logits, likeliest, batch_dims=1)
+    # The greatest probability is at least 1 / V: its logarithm is exact, where those of the
+    # others may have come to nothing. One softmax is faster than exp and sum.
+    shift = -tf.math.log(tf.gather(tf.nn.softmax(logits), likeliest, batch_dims=1))  # (R, 1)
     log_probabilities = tf.maximum(best - greatest - shift, NEVER)
     for token in forbidden:
         log_probabilities = tf.where(tokens == token, NEVER, log_probabilities)

@@ -1,6 +1,7 @@
 """What a translator computes: ids in, hypotheses, scores and attention out.
 
-Each graph is traced once, for all shapes.
+Each graph is traced once, for all shapes. No Python in them wants turning into graph
+operations, and AutoGraph's reading of it would take most of the time of the first call.
 
 Shapes: B batch, S source length, P prefix length, T target length.
 """
@@ -35,17 +36,19 @@ class Graphs:
     def __init__(self, model: keras.Model, search: SearchConfig) -> None:
         self._decoding = Decoding(model)
         self._search = search
-        self.find = tf.function(self._find, input_signature=[_IDS, _SEEDS])
+        self.find = tf.function(self._find, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""
-        self.find_after = tf.function(self._find, input_signature=[_IDS, _SEEDS, _IDS])
+        self.find_after = tf.function(
+            self._find, input_signature=[_IDS, _SEEDS, _IDS], autograph=False
+        )
         """(source (B, S), seeds (B, 2), prefix (B, P)) -> ``Hypotheses`` that begin with it."""
 
-        @tf.function(input_signature=[_IDS, _IDS])
+        @tf.function(input_signature=[_IDS, _IDS], autograph=False)
         def force(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             inputs = {"source": source, "target": shifted(labels)}
             return searches.forced_log_probabilities(model(inputs, training=False), labels)
 
-        @tf.function(input_signature=[_IDS, _IDS])
+        @tf.function(input_signature=[_IDS, _IDS], autograph=False)
         def attend(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             # The logits are not asked for, so that the graph does not compute them.
             _, weights = self._decoding.forward(source, shifted(labels))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
 from keras_transformer.data.tokenizer import PAD
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -33,6 +38,28 @@ def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int
         size = max(min(tokens // lengths[order[first]], rows), 1)
         yield order[first : first + size]
         first += size
+
+
+def side_by_side(
+    compute: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Result]:
+    """``map`` with several calls at a time; what comes out keeps the order.
+
+    Args:
+        compute: Called in threads, unless there is one worker or one item.
+        items: All are read at once.
+        workers: Calls at a time.
+    """
+    each = list(items)
+    workers = min(workers, len(each))
+    if workers <= 1:
+        yield from map(compute, each)
+        return
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield from pool.map(compute, each)
+    finally:  # after an error too: what has not begun is left
+        pool.shutdown(cancel_futures=True)
 
 
 def padded_ids(rows: Sequence[Sequence[int]]) -> np.ndarray:

@@ -217,7 +217,7 @@ class MultiHeadAttention(keras.layers.Layer):
         weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         context = tf.matmul(tf.cast(weights, queries.dtype), keys_values.values)
         if context.shape[2] != 1:
-            context = tf.transpose(context, [0, 2, 1, 3])  # (B, W, H, K')
+            context = _swapped(context)  # (B, W, H, K')
         kernel = tf.cast(tf.convert_to_tensor(self.output_kernel), context.dtype)
         return tf.matmul(tf.reshape(context, [-1, kernel.shape[0]]), kernel)
 
@@ -225,7 +225,7 @@ class MultiHeadAttention(keras.layers.Layer):
         """R rows of H * K features to (B, H, W, K)."""
         if beam == 1:  # nothing to transpose
             return tf.reshape(x, [-1, self.heads, 1, width])
-        return tf.transpose(tf.reshape(x, [-1, beam, self.heads, width]), [0, 2, 1, 3])
+        return _swapped(tf.reshape(x, [-1, beam, self.heads, width]))
 
     def compute_output_spec(
         self,
@@ -252,6 +252,16 @@ class MultiHeadAttention(keras.layers.Layer):
             "dropout": self.dropout_rate,
             "positions": self.positions,
         }
+
+
+def _swapped(x: tf.Tensor) -> tf.Tensor:
+    """``x`` with its second and third of four dimensions swapped, for the few rows of a step.
+
+    As integers, which are copied at once: of floats oneDNN first makes a plan, which takes
+    longer than the copy.
+    """
+    bits = tf.bitcast(x, tf.int32 if x.dtype == tf.float32 else tf.int16)
+    return tf.bitcast(tf.transpose(bits, [0, 2, 1, 3]), x.dtype)
 
 
 def _split_heads(x: tf.Tensor, heads: int, width: int) -> tf.Tensor:

@@ -62,7 +62,9 @@ class Answers:
         self._rows = max(MAX_LOGITS // (search.beam * pieces), 1)
         self._scored_tokens = min(search.batch_tokens, MAX_LOGITS // pieces)
         self._find = _search_function(model, weights, search)
-        self._best = tf.function(self._best_of, input_signature=[_TEXTS, _NUMBERS, _WHOLE])
+        self._best = tf.function(
+            self._best_of, input_signature=[_TEXTS, _NUMBERS, _WHOLE], autograph=False
+        )
         self._force = _forcing_function(model, weights)
 
     def translate(self, text: tf.Tensor) -> Outputs:
@@ -187,7 +189,9 @@ def _search_function(
 ) -> Callable[..., searches.Hypotheses]:
     decoding = Decoding(model)
 
-    @tf.function(input_signature=[_IDS, _NUMBERS, _WHOLE, tf.TensorSpec([], tf.int32)])
+    @tf.function(
+        input_signature=[_IDS, _NUMBERS, _WHOLE, tf.TensorSpec([], tf.int32)], autograph=False
+    )
     def find(
         source: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor, wanted: tf.Tensor
     ) -> searches.Hypotheses:
@@ -212,7 +216,7 @@ def _forcing_function(
 ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     decoding = Decoding(model)
 
-    @tf.function(input_signature=[_IDS, _IDS])
+    @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def force(source: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """(B,) log P(labels | source), and (B, L, S) attention."""
         with weights.applied():

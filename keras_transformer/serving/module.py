@@ -50,11 +50,11 @@ class ServedTranslator(tf.Module):
         )
         answers = Answers(model, weights, self.source, self.target, search)
 
-        @tf.function(input_signature=[_texts("text")])
+        @tf.function(input_signature=[_texts("text")], autograph=False)
         def translate(text: tf.Tensor) -> Outputs:
             return answers.translate(text)
 
-        @tf.function(input_signature=[_texts("text")])
+        @tf.function(input_signature=[_texts("text")], autograph=False)
         def nbest(text: tf.Tensor) -> Outputs:
             return answers.nbest(text)
 
@@ -63,16 +63,17 @@ class ServedTranslator(tf.Module):
                 _texts("text"),
                 tf.TensorSpec([None], tf.float32, name="alpha"),
                 tf.TensorSpec([None], tf.int32, name="max_extra"),
-            ]
+            ],
+            autograph=False,
         )
         def options(text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
             return answers.options(text, alpha, max_extra)
 
-        @tf.function(input_signature=[_texts("source"), _texts("target")])
+        @tf.function(input_signature=[_texts("source"), _texts("target")], autograph=False)
         def score(source: tf.Tensor, target: tf.Tensor) -> Outputs:
             return answers.score(source, target)
 
-        @tf.function(input_signature=[_texts("text")])
+        @tf.function(input_signature=[_texts("text")], autograph=False)
         def align(text: tf.Tensor) -> Outputs:
             return answers.align(text)
 

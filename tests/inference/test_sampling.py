@@ -25,7 +25,7 @@ def seeds_of(number: int, seed: int = 0) -> tf.Tensor:
 def draw(model, limit: int, sampling: Sampling, rules: Rules = Rules()) -> np.ndarray:  # noqa: B008
     """(DRAWS, limit): tokens of as many sentences, alike but for their seed."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(seeds):
         state = {"key": tf.fill([DRAWS], 5), "prefix": tf.zeros([DRAWS, 0], tf.int32)}
         limits = tf.fill([DRAWS], limit)

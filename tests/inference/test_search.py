@@ -328,7 +328,10 @@ def test_one_trace_for_all_batches_and_no_xla(scripted, beam):
     model = scripted(8, vocabulary=9)
     traces = []
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)])
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)],
+        autograph=False,
+    )
     def compiled(keys, limits):
         traces.append(1)
         state = {

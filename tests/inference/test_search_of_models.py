@@ -48,7 +48,7 @@ def translator(model, beam):
     """(B, S) source ids to hypotheses, as one graph."""
     decoding = Decoding(model)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def translate(source):
         step, state = decoding.start(source, beam)
         limits = search.length_limits(source, 5)
@@ -102,7 +102,7 @@ def sampler(norm: str, positions: str):
     decoding = Decoding(model)
     ids = tf.TensorSpec([None, None], tf.int32)
 
-    @tf.function(input_signature=[ids, ids])
+    @tf.function(input_signature=[ids, ids], autograph=False)
     def translate(source, prefix):
         step, state = decoding.start(source, 2)
         return search.sample(

@@ -178,7 +178,7 @@ def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
 def _loop(model: keras.Model, beam: int) -> Any:
     """Greedy search, five steps in a graph of open sizes."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def search(source: tf.Tensor) -> tf.Tensor:
         step, state = Decoding(model).start(source, beam)
         rows = tf.shape(source)[0] * beam
