@@ -4,7 +4,17 @@ from __future__ import annotations
 
 TRIED = frozenset(
     {
-        *("Abs", "AddV2", "All", "Any", "Assert", "AssignVariableOp", "BatchMatMulV2", "BiasAdd"),
+        *(
+            "Abs",
+            "AddV2",
+            "All",
+            "Any",
+            "Assert",
+            "AssignVariableOp",
+            "BatchMatMulV2",
+            "BiasAdd",
+            "Bitcast",
+        ),
         *("BroadcastTo", "Cast", "ConcatV2", "Const", "Cos", "Cumsum", "DisableCopyOnRead"),
         *("Empty", "Equal", "Exp", "ExpandDims", "Fill", "FloorDiv", "FloorMod", "GatherV2"),
         *("Greater", "GreaterEqual", "Identity", "If", "InplaceUpdate", "InvertPermutation"),
