@@ -1,7 +1,7 @@
 """Translate lines with a model behind TensorFlow Serving, over gRPC.
 
-  python export/grpc_client.py "A dog runs." "A man sleeps."
-  python export/grpc_client.py --file text.en > text.de
+  python export/grpc_client.py --model en-de "A dog runs." "A man sleeps."
+  python export/grpc_client.py --model en-de --file text.en > text.de
   cat text.en | python export/grpc_client.py --server host:8500 --model en-de --n-best 3
 
 One line of output for each line of input, in the same order. Each request has a deadline, and

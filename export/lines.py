@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 Prediction = Mapping[str, Any]
 Predict = Callable[[str, Sequence[str]], Sequence[Prediction]]
@@ -76,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("text", nargs="*", help="sentences; without any, lines of standard input")
     add("--file", metavar="FILE", type=Path, help="translate the lines of a UTF-8 file")
-    add("--model", default="en-de", help="name of the model (%(default)s)")
+    add_model(parser)
     add("--signature", help="signature to call (translate, or nbest with --n-best)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--version", type=positive, help="version of the model; else the newest")
@@ -93,6 +94,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="longest wait for one answer (%(default)s); REST servers give up after 30",
     )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the model; a server cannot be asked for the names it has."""
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        required=True,
+        help="name of the model, as in the server's configuration; by default the last part of "
+        "the folder that it was exported into",
+    )
+
+
+def http_url(text: str) -> str:
+    """The address of a REST server, for argparse."""
+    try:
+        parts = urlsplit(text)
+        well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number, or brackets around what is no address
+        well = False
+    if not well:
+        raise argparse.ArgumentTypeError(f"expected http://HOST:PORT, got {text!r}")
+    return text
 
 
 def positive(text: str) -> int:
@@ -220,6 +244,8 @@ def translate(options: argparse.Namespace, predict: Predict, retries: Retries) -
         groups = batches(read(options), size)
         for found in in_order(lambda texts: predict(signature, texts), groups, in_flight, retries):
             for prediction in found:
+                if options.n_best and number == 1:
+                    _compare(options.n_best, len(prediction["translations"]))
                 for text in rows(prediction, options.scores, options.n_best, number):
                     print(text, flush=talking)
                 number += 1
@@ -230,6 +256,16 @@ def translate(options: argparse.Namespace, predict: Predict, retries: Retries) -
         ) from None
     except Failure as error:
         raise Failure(f"after {number - 1} lines: {error}", error.status) from None
+
+
+def _compare(wanted: int, given: int) -> None:
+    """Say it where a model gives fewer translations than are wanted."""
+    if given < wanted:
+        print(
+            f"the model gives at most {given} translations of a line, not {wanted}; "
+            "their number is chosen at the export (--search.n_best)",
+            file=sys.stderr,
+        )
 
 
 def exit_status(program: Callable[[], None]) -> int:

@@ -1,13 +1,15 @@
 """Measure a server: sentences per second, waiting times, errors.
 
-  python export/load_test.py --connections 8 --seconds 30
-  python export/load_test.py --rate 20 --connections 64 --seconds 60 --json
+  python export/load_test.py --model en-de --connections 8 --seconds 30
+  python export/load_test.py --model en-de --rate 20 --connections 64 --seconds 60 --json
 
 Without --rate each connection sends its next request when it has its answer (closed loop):
 that finds the most a server can do. With --rate requests start at fixed times whether or not
 earlier ones are answered (open loop), and the time is counted from when a request was due:
 that shows the queue which users of a busy server see. Nothing is tried again. It loads the
-server that --url names and no other; by default that is this machine.
+server that --url names and no other; by default that is this machine. Exit status: 0 done, 1
+requests failed or none was answered, 2 the server refuses them (no such model, no such
+signature) or an option is wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from lines import positive, positive_number
+from lines import Failure, add_model, http_url, positive, positive_number
 
 # From one word to sixty, as the captions, news and notes that people send.
 SENTENCES = (
@@ -42,6 +44,9 @@ SENTENCES = (
     "a large bag on her shoulder, calls out to the slowest boy and asks him to wait at the next "
     "corner, where a woman is selling ice cream from a small white van.",
 )
+
+# A wrong model, signature or address: no later request fares better.
+REFUSED = {400, 401, 403, 404, 405}
 
 
 @dataclass
@@ -74,6 +79,7 @@ class Clock:
         self._rate = rate
         self._taken = 0
         self._lock = threading.Lock()
+        self.refusal = ""  # what ended the test before its time
 
     def next(self) -> float | None:
         """Wait for the next request's turn.
@@ -88,7 +94,7 @@ class Clock:
             with self._lock:
                 due = self.start + self._taken / self._rate
                 self._taken += 1
-        if due >= self._end:
+        if due >= self._end or self.refusal:
             return None
         time.sleep(max(0.0, due - time.monotonic()))
         return due
@@ -122,7 +128,7 @@ def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
         try:
             connection.request("POST", path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            response.read()
+            answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             outcome.errors[type(error).__name__] += 1
@@ -131,6 +137,9 @@ def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
         if response.status == 200:
             outcome.seconds.append(time.monotonic() - due)
             outcome.sentences += len(texts)
+        elif response.status in REFUSED and not outcome.seconds:
+            said = " ".join(answer.decode("utf-8", "replace").split())
+            clock.refusal = f"{path}: {response.status} {said:.300}"
         else:
             outcome.errors[str(response.status)] += 1
         used = time.monotonic()
@@ -153,6 +162,9 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
 
     Returns:
         Counts, rates and times in milliseconds, in the order in which they are printed.
+
+    Raises:
+        Failure: The first request was refused, as all others would be.
     """
     outcomes: list[Outcome] = []
     clock = Clock(time.monotonic(), options.seconds, options.rate)
@@ -168,6 +180,8 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         thread.start()
     for thread in threads:
         thread.join()
+    if clock.refusal:
+        raise Failure(clock.refusal, 2)
     taken = time.monotonic() - clock.start
     times = [1000 * seconds for outcome in outcomes for seconds in outcome.seconds]
     figures: dict[str, object] = {
@@ -190,8 +204,8 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = made.add_argument
-    add("--url", default="http://127.0.0.1:8501", help="server (%(default)s)")
-    add("--model", default="en-de", help="name of the model (%(default)s)")
+    add("--url", type=http_url, default="http://127.0.0.1:8501", help="server (%(default)s)")
+    add_model(made)
     add("--signature", default="translate", help="signature that takes text (%(default)s)")
     add("--connections", type=positive, default=8, help="at a time (%(default)s)")
     add("--seconds", type=positive_number, default=10.0, help="of load (%(default)s)")
@@ -204,11 +218,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print; exit status 1 where any request failed or none was answered."""
+    """Measure and print; the module's text says what the exit status means."""
     arguments = parser()
     options = arguments.parse_args(argv)
-    if urlsplit(options.url).scheme not in ("http", "https") or not urlsplit(options.url).hostname:
-        arguments.error(f"--url: expected http://HOST:PORT, got {options.url!r}")
     options.sentences = SENTENCES
     if options.file is not None:
         try:
@@ -218,7 +230,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.error(f"--file {options.file}: {error}")
         if not options.sentences:
             arguments.error(f"--file {options.file}: expected lines of text, found none")
-    figures = measure(options)
+    try:
+        figures = measure(options)
+    except Failure as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
     if options.json:
         print(json.dumps(figures))
     else:

@@ -1,7 +1,7 @@
 """Translate lines with a model behind TensorFlow Serving, over REST.
 
-  python export/rest_client.py "A dog runs." "A man sleeps."
-  python export/rest_client.py --file text.en > text.de
+  python export/rest_client.py --model en-de "A dog runs." "A man sleeps."
+  python export/rest_client.py --model en-de --file text.en > text.de
   cat text.en | python export/rest_client.py --url http://host:8501 --model en-de --n-best 3
 
 One line of output for each line of input, in the same order. Requests are sent again after
@@ -21,7 +21,15 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
-from lines import Failure, Retries, add_options, exit_status, positive_number, translate
+from lines import (
+    Failure,
+    Retries,
+    add_options,
+    exit_status,
+    http_url,
+    positive_number,
+    translate,
+)
 
 # Overload, a model that is being replaced, a time-out in the server: later may go well.
 AGAIN = {429, 503, 504}
@@ -141,7 +149,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8501", help="server (%(default)s)")
+    parser.add_argument(
+        "--url", type=http_url, default="http://127.0.0.1:8501", help="server (%(default)s)"
+    )
     parser.add_argument(
         "--connect-timeout",
         type=positive_number,

@@ -24,7 +24,7 @@ Precision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The network. The defaults are the paper's base model (Table 3, first row)."""
+    """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
     source_vocabulary: int = 0
     """Size of the source vocabulary; 0 means that the tokenizer decides."""
@@ -228,7 +228,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How a translation is chosen (section 6.1)."""
+    """How a translation is chosen (section 6.1 of "Attention Is All You Need")."""
 
     beam: int = 4
     """Hypotheses kept for each sentence; 1 is greedy search."""

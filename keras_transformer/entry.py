@@ -13,6 +13,7 @@ import importlib
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,7 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
     """Decorate an entry point's ``main(argv)`` so that it returns an exit status.
 
     0: done. 2: a mistake of the user, told in a few lines without a stack trace. 130:
-    interrupted. 141: nobody reads the output any more.
+    interrupted. 141: nobody reads the output any more. 143: ended by SIGTERM.
 
     Args:
         name: The module that is run, such as ``train``.
@@ -78,6 +79,23 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
         return run
 
     return decorate
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Within, SIGTERM ends the program with status 143 as an exit does: what is aside goes."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except SystemExit:
+        print("terminated", file=sys.stderr)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _failed(name: str, message: str) -> int:

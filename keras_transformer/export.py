@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.cli import UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, import_tensorflow, run_main
+from keras_transformer.entry import add_run, ended_by_sigterm, import_tensorflow, run_main
 
 MANUAL = """Make a SavedModel of a run that TensorFlow Serving (2.20 or newer) takes as it is: text
 in, text out, with tokenizer, search and detokenizer inside.
@@ -22,7 +22,8 @@ width, length penalty (search.alpha), translations of the signature nbest (searc
 at 1, it is the beam width), longest translation (search.max_extra more tokens than its source),
 search.min_length, search.no_repeat_ngram, longest source (--max_tokens; longer text is cut, and
 the answer says so), weights (--dtype). Of these, the signature options takes alpha and
-max_extra anew with each sentence. Samples (search.sample) cannot be exported.
+max_extra anew with each sentence, moved into 0 to 10 and into 0 to the exported one where they
+are outside. Samples (search.sample) cannot be exported.
 
 Signatures, each input and output with the batch as its first dimension:
   serving_default, translate   text -> translation, score, truncated
@@ -34,7 +35,10 @@ Signatures, each input and output with the batch as its first dimension:
 
 The version appears whole or not at all, after a check for what TensorFlow Serving would refuse.
 It translates the first sentences of the run's dev set, and its BLEU goes into the card; with
-weights of fewer bits it must keep what the run has, or nothing is written."""
+weights of fewer bits it must keep what the run has, or nothing is written.
+
+A line tells of each step; the last one is the version's folder. Ctrl-C or SIGTERM leaves nothing
+behind; what a killed export left, the next one into the same folder removes."""
 
 
 @run_main("export")
@@ -68,13 +72,23 @@ def main(argv: Sequence[str]) -> None:
         if (value := own.get(name)) is not None
     }
     settings = ExportSettings(**chosen)
-    import_tensorflow()
     from keras_transformer.run import Run
-    from keras_transformer.serving.saved_model import export
+    from keras_transformer.serving.folder import next_version
 
     run = Run.open(Path(own.run))
-    written = export(run, options.config(run.config).search, Path(own.to), settings, print)
-    print(written)
+    run.check_weights()
+    search = options.config(run.config).search
+    next_version(Path(own.to), settings.version)
+    _log("starting TensorFlow")
+    import_tensorflow()
+    from keras_transformer.serving.saved_model import export
+
+    with ended_by_sigterm():
+        print(export(run, search, Path(own.to), settings, _log))
+
+
+def _log(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -133,6 +133,17 @@ class Run:
         """The file of the weights that translate."""
         return self.path / "best.weights.h5"
 
+    def check_weights(self) -> None:
+        """See that there are weights to translate with, without reading them.
+
+        Raises:
+            RunError: There are none yet.
+        """
+        if not self.best_weights.is_file():
+            raise RunError(
+                f"{self.path}: no {self.best_weights.name} yet; it comes with the first checkpoint"
+            )
+
     def prepared(self, log: Callable[[str], None]) -> Prepared:
         """The data of this run, as they were prepared when it began.
 
@@ -164,10 +175,7 @@ class Run:
         """
         from keras_transformer.model import transformer
 
-        if not self.best_weights.is_file():
-            raise RunError(
-                f"{self.path}: no {self.best_weights.name} yet; it comes with the first checkpoint"
-            )
+        self.check_weights()
         model = transformer.build(self.config.model, dtype)
         try:
             model.load_weights(self.best_weights)

@@ -23,8 +23,9 @@ for one machine: for production take TF Serving itself, which reads the same fol
       localhost:8501/v1/models/en-de:predict
 
 DIR holds the versions, folders named by numbers. A new one that appears in it is loaded beside
-the old one, takes over when it is ready, and no request is lost; one that cannot be loaded then
-hurts nobody and is tried again. At the start the newest must load, or --versions names another.
+the old one, takes over when it is ready, and no request is lost. One that cannot be loaded, at
+the start or later, hurts nobody: the log says why, the newest that can be loaded answers, and it
+is tried again when its files change. Where none can be loaded, the exit status is 2.
 
   GET  /v1/models/NAME                      the state of the versions; 200: it is ready
   GET  /v1/models/NAME/metadata             the signatures
@@ -34,9 +35,9 @@ hurts nobody and is tried again. At the start the newest must load, or --version
   GET  /                                    a page to try it
 
 Errors are {"error": ...}: 400 the request is wrong; 404 no such model or version; 408 its body
-was slow; 413 it is too large; 503 the queue is full, try again; 504 it took too long. There is
-no access control and no encryption: it listens on this machine only unless --host says so.
-SIGTERM and Ctrl-C end it once what it has taken is answered."""
+was slow; 413 it, or a text in it, is too large; 503 the queue is full, try again; 504 it took too
+long. There is no access control and no encryption: it listens on this machine only unless --host
+says so. SIGTERM and Ctrl-C end it once what it has taken is answered."""
 
 
 @run_main("serve")
@@ -47,6 +48,7 @@ def main(argv: Sequence[str]) -> None:
     from keras_transformer.serving.server.app import Service, listen, serve
 
     taken = listen(settings.host, settings.port)
+    logging.getLogger("keras_transformer.serve").info("starting TensorFlow")
     import_tensorflow()
     import tensorflow as tf
 

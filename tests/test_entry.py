@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,24 @@ def test_exit_status_and_message(capsys: pytest.CaptureFixture[str]) -> None:
         2,
         "keras_transformer.train: error: No space left on device\n",
     )
+
+
+def test_sigterm_ends_as_an_exit_does(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    cleaned = []
+
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(SystemExit) as ended, entry.ended_by_sigterm():
+        work()
+    assert ended.value.code == 143
+    assert cleaned == [True]
+    assert capsys.readouterr().err == "terminated\n"
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_defect_keeps_its_trace(capsys: pytest.CaptureFixture[str]) -> None:

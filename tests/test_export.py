@@ -23,6 +23,7 @@ def exported(monkeypatch):
 
     monkeypatch.setattr(saved_model, "export", fake)
     monkeypatch.setattr(run.Run, "open", lambda path: run.Run(path, Config()))
+    monkeypatch.setattr(run.Run, "check_weights", lambda opened: None)
     return calls
 
 
@@ -38,7 +39,7 @@ def test_choices_of_the_command_line(exported, capsys) -> None:
     assert directory == Path("models/en-de")
     assert (settings.version, settings.dtype, settings.max_tokens) == (7, "int8", 99)
     assert (settings.dev_sentences, settings.max_bleu_loss) == (5, 0.5)
-    assert capsys.readouterr().out == "models/en-de/1\n"
+    assert capsys.readouterr().out == "starting TensorFlow\nmodels/en-de/1\n"
 
 
 def test_what_is_left_out_comes_from_the_run(exported) -> None:
@@ -55,6 +56,10 @@ def test_what_is_left_out_comes_from_the_run(exported) -> None:
         ("--run r", "--to DIR is missing"),
         ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
         ("--run r --to m --version 0", "version: expected 1 or more, got 0"),
+        (
+            "--run r --to m --version 9223372036854775808",
+            "version: expected at most 9223372036854775807, got 9223372036854775808",
+        ),
         ("--run r --to m --search.beam 0", "search.beam: expected a number above 0, got 0"),
         ("--run r --to m --beam 4", "did you mean --search.beam"),
         ("--run r --to m --model.d_model 4", "unknown option --model.d_model"),
@@ -72,6 +77,23 @@ def test_no_run_there(tmp_path, capsys) -> None:
     assert not (tmp_path / "m").exists()
 
 
+def test_paths_are_checked_before_tensorflow_starts(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(export, "import_tensorflow", lambda: pytest.fail("started"))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("data: {source: en, target: de}\n")
+    assert export.main(["--run", str(folder), "--to", str(tmp_path / "m")]) == 2
+    assert "no best.weights.h5 yet" in capsys.readouterr().err
+    (folder / "best.weights.h5").touch()
+    (tmp_path / "file").touch()
+    assert export.main(["--run", str(folder), "--to", str(tmp_path / "file")]) == 2
+    assert "expected a folder, found something else there" in capsys.readouterr().err
+    (tmp_path / "m" / "3").mkdir(parents=True)
+    words = ["--run", str(folder), "--to", str(tmp_path / "m"), "--version", "3"]
+    assert export.main(words) == 2
+    assert "3 is there already and is not overwritten" in capsys.readouterr().err
+
+
 def test_help_names_every_signature_and_choice(capsys) -> None:
     with pytest.raises(SystemExit) as left:
         export.main(["--help"])
@@ -79,5 +101,6 @@ def test_help_names_every_signature_and_choice(capsys) -> None:
     text = capsys.readouterr().out
     for word in ("translate", "nbest", "options", "score", "align", "serving_default"):
         assert re.search(rf"^  .*\b{word}\b", text, re.MULTILINE)
+    assert 'section 6.1 of "Attention Is All You Need"' in text
     for option in ("--dtype", "--max_tokens", "--version", "--search.beam", "--search.max_extra"):
         assert option in text

@@ -51,6 +51,9 @@ def folder(tmp_path):
         (["DIR/none"], "expected a folder with versions of a model, found nothing there"),
         (["DIR/3/saved_model.pb"], "found a file"),
         (["DIR/empty"], "there is no version of a model in it; expected a folder such as"),
+        (["DIR/empty"], r"empty/9: there is no saved_model\.pb in it\n"),
+        (["DIR/empty"], "empty/9223372036854775808: expected a number of at most"),
+        (["DIR", "--max_text_kb", "0"], "max_text_kb: expected 1 or more, got 0"),
         ([], "DIR is missing: the folder of an exported model"),
         (["DIR", "more"], "unexpected argument 'more'"),
         (["DIR", "--prot", "1"], "unknown option --prot; did you mean --port"),
@@ -65,7 +68,8 @@ def folder(tmp_path):
     ],
 )
 def test_mistakes_end_with_status_2(folder, capsys, words, message):
-    (folder / "empty").mkdir()
+    (folder / "empty" / "9").mkdir(parents=True)
+    (folder / "empty" / str(2**63)).mkdir()
     assert main([word.replace("DIR", str(folder)) for word in words]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error)
@@ -232,6 +236,24 @@ def test_a_life(serve, models, tmp_path):
     assert "stopped\n" in log
     assert re.search(r"POST /v1/models/toy:predict 200 \d+\.\d ms", log)
     assert "Traceback" not in log
+
+
+@pytest.mark.slow
+def test_a_damaged_newest_version_does_not_keep_the_server_down(serve, models, tmp_path):
+    shutil.copytree(models / "2", tmp_path / "toy" / "2")
+    file = tmp_path / "toy" / "2" / "saved_model.pb"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    server = serve()
+    assert server.predict("hello") == ["HELLO!0"]
+    log = "".join(server.lines)
+    assert "starting TensorFlow" in log
+    assert "loading version 2 of toy" in log
+    assert "WARNING version 2 is not served; 1 answers" in log
+    file.write_bytes(whole)
+    server.wait_for("version 1 retired")
+    assert server.predict("hello") == ["HELLO?0"]
+    assert server.end() == 0
 
 
 @pytest.mark.slow

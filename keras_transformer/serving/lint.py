@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
@@ -99,19 +98,6 @@ def inspect(directory: Path) -> Iterator[Finding]:
     for asset in graph.meta.asset_file_def:
         if not (directory / "assets" / asset.filename).is_file():
             yield Finding(f"assets/{asset.filename}", "no such file", "the graph reads it")
-
-
-def variable_bytes(directory: Path) -> int:
-    """Bytes of all variables in a SavedModel's checkpoint.
-
-    Args:
-        directory: The version folder.
-
-    Raises:
-        LintError: There is no checkpoint, or it cannot be read.
-    """
-    sizes = _checkpoint(directory)
-    return sum(sizes.values())
 
 
 class _Graph:
@@ -243,11 +229,16 @@ def _variables(graph: _Graph, directory: Path) -> Iterator[Finding]:
         yield Finding(f"variable {name}", "read, but not in the checkpoint", "it has no value")
     for name in sorted(filled - read):
         yield Finding(f"variable {name}", "in the checkpoint", "no signature reads it")
+    prefix = directory / "variables" / "variables"
     try:
-        stored = len(_checkpoint(directory))
-    except LintError as error:
+        stored = len({name for name, _ in tf.train.list_variables(str(prefix))} - {_OBJECTS})
+    except (tf.errors.OpError, ValueError) as error:
         if filled:
-            yield Finding("variables", str(error), "variables cannot be filled")
+            yield Finding(
+                "variables",
+                f"{prefix}: expected a checkpoint: {error}",
+                "variables cannot be filled",
+            )
         return
     if stored != len(filled):
         yield Finding(
@@ -261,19 +252,4 @@ def _handles(nodes: Iterable[Any]) -> set[str]:
         node.attr["shared_name"].s.decode() or node.name
         for node in nodes
         if node.op == "VarHandleOp"
-    }
-
-
-def _checkpoint(directory: Path) -> dict[str, int]:
-    """Bytes of each tensor in a SavedModel's checkpoint."""
-    prefix = directory / "variables" / "variables"
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-    except (tf.errors.OpError, ValueError) as error:
-        raise LintError(f"{prefix}: expected a checkpoint: {error}") from None
-    types = reader.get_variable_to_dtype_map()
-    return {
-        name: int(np.prod(shape, dtype=np.int64)) * types[name].size
-        for name, shape in reader.get_variable_to_shape_map().items()
-        if name != _OBJECTS
     }

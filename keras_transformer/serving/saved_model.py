@@ -22,6 +22,7 @@ from keras_transformer.model import transformer
 from keras_transformer.run import Run
 from keras_transformer.serving import card, lint, warmup
 from keras_transformer.serving.compact import compact
+from keras_transformer.serving.folder import next_version
 from keras_transformer.serving.module import ServedTranslator
 from keras_transformer.serving.settings import ExportError, ExportSettings
 from keras_transformer.serving.weights import Weights
@@ -30,7 +31,6 @@ Log = Callable[[str], None]
 
 # Not a number, so that no server takes it for a version.
 _STAGING = ".export-"
-_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 # Sentences given to the graph at once; it divides them further.
 _ROWS = 500
 
@@ -60,17 +60,19 @@ def export(
     search = _search(search)
     max_tokens = settings.max_tokens or run.config.data.max_tokens
     _check_length(max_tokens, run.config)
-    if directory.exists() and not directory.is_dir():
-        raise ExportError(f"{directory}: expected a folder, found something else there")
+    next_version(directory, settings.version)  # refused before the long work, and again below
+    log(f"reading {run.path}")
     model, tokenizer = run.model(), run.tokenizer()
     with _staging(directory) as staging:
-        version = _version(directory, settings.version)
-        files.check_space(directory, _BYTES[settings.dtype] * model.count_params() + 2**22)
+        version = next_version(directory, settings.version)
         network = _network(model, run.config, settings.dtype)
         weights = Weights(network, settings.dtype)
+        files.check_space(directory, weights.bytes + 2**22)
         module = ServedTranslator(network, weights, tokenizer, search, max_tokens)
         name = directory.resolve().name
+        log(f"tracing the graph and writing version {version} of {name}")
         _save(module, staging, name)
+        log("checking for what TensorFlow Serving would refuse")
         lint.check(staging)
         description = card.card(
             name=name,
@@ -106,18 +108,6 @@ def _check_length(max_tokens: int, config: Config) -> None:
             f"max_tokens: expected at most {limit}, as many positions as the network has "
             f"learned, got {max_tokens}"
         )
-
-
-def _version(directory: Path, wanted: int | None) -> int:
-    there = {int(path.name) for path in directory.iterdir() if path.name.isdecimal()}
-    if wanted is None:
-        return max(there, default=0) + 1
-    if wanted in there:
-        raise ExportError(
-            f"{directory / str(wanted)} is there already and is not overwritten; "
-            f"leave --version out for version {max(there) + 1}"
-        )
-    return wanted
 
 
 @contextlib.contextmanager
@@ -184,6 +174,7 @@ def _measured(
         return None
     sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     language = run.config.data.target
+    log(f"translating {len(pairs)} sentences of the dev set")
     found = evaluate(_served(staging, sources), references, language)
     dev = {"sentences": len(pairs), "bleu": found.bleu, "signature": found.bleu_signature}
     log(f"dev BLEU {found.bleu:.2f} on {len(pairs)} sentences")

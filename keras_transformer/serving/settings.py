@@ -10,6 +10,9 @@ from keras_transformer.errors import UserError
 Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
+MAX_VERSION = 2**63 - 1
+"""Greatest number of a version: servers keep it in 64 bits."""
+
 
 class ExportError(UserError):
     """A run that cannot be exported so."""
@@ -39,6 +42,8 @@ class ExportSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ExportError(f"{name}: expected {least} or more, got {value}")
+        if self.version is not None and self.version > MAX_VERSION:
+            raise ExportError(f"version: expected at most {MAX_VERSION}, got {self.version}")
         if self.dtype not in PRECISIONS:
             raise ExportError(f"dtype: expected one of {', '.join(PRECISIONS)}, got {self.dtype!r}")
         if not self.max_bleu_loss >= 0:

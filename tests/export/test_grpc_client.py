@@ -91,7 +91,7 @@ def client(server: Server) -> Iterator[Callable[..., GrpcClient]]:
 
 
 def run(server: Server, *arguments: str) -> int:
-    return grpc_client.main(["--server", server.address, *arguments])
+    return grpc_client.main(["--server", server.address, "--model", "en-de", *arguments])
 
 
 def test_lines_come_back_in_order(
@@ -179,12 +179,12 @@ def test_each_try_has_a_deadline(server: Server, client: Callable[..., GrpcClien
 def test_no_server(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
     address = f"127.0.0.1:{closed_port}"
 
-    assert grpc_client.main(["--server", address, "ab", "--attempts", "2"]) == 1
+    assert grpc_client.main(["--server", address, "--model", "m", "ab", "--attempts", "2"]) == 1
     assert "UNAVAILABLE" in capsys.readouterr().err
 
 
 def test_certificates_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert grpc_client.main(["--tls", "absent.pem", "ab"]) == 2
+    assert grpc_client.main(["--tls", "absent.pem", "--model", "m", "ab"]) == 2
     assert capsys.readouterr().err == "error: absent.pem: No such file or directory\n"
 
 

@@ -22,7 +22,7 @@ def slowed(rest: Any, seconds: float) -> None:
 
 
 def run(rest: Any, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
-    status = load_test.main(["--url", rest.url, "--json", *arguments])
+    status = load_test.main(["--url", rest.url, "--model", "m", "--json", *arguments])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -37,9 +37,7 @@ def test_percentiles_by_hand() -> None:
 def test_closed_loop(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
     slowed(rest, 0.05)
 
-    status, figures = run(
-        rest, capsys, "--connections", "2", "--seconds", "0.6", "--batch", "3", "--model", "m"
-    )
+    status, figures = run(rest, capsys, "--connections", "2", "--seconds", "0.6", "--batch", "3")
 
     assert status == 0
     assert figures["errors"] == {}
@@ -91,10 +89,40 @@ def test_errors_are_counted_by_status(
     assert figures["answered"] == len(rest.requests) - 2
 
 
+@pytest.mark.parametrize(("status", "why"), [(404, "no model 'm'"), (400, "no signature")])
+def test_a_server_that_refuses_the_first_request_is_not_measured(
+    rest: Any, reply: Any, capsys: pytest.CaptureFixture[str], status: int, why: str
+) -> None:
+    rest.answer = lambda body: reply(status, {"error": why})
+
+    words = ["--url", rest.url, "--model", "m", "--connections", "3", "--seconds", "60"]
+    assert load_test.main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: /v1/models/m:predict: {status} ")
+    assert why in captured.err
+    assert len(rest.requests) <= 3  # one for each connection
+
+
+def test_a_refusal_after_answers_is_counted(
+    rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    well = rest.answer
+    rest.answer = lambda body: (
+        reply(400, {"error": "odd"}) if len(rest.requests) == 2 else well(body)
+    )
+
+    status, figures = run(rest, capsys, "--connections", "1", "--seconds", "0.2")
+
+    assert status == 1
+    assert figures["errors"] == {"400": 1}
+
+
 def test_no_server(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{closed_port}"
 
-    assert load_test.main(["--url", url, "--connections", "1", "--seconds", "0.1"]) == 1
+    words = ["--url", url, "--model", "m", "--connections", "1", "--seconds", "0.1"]
+    assert load_test.main(words) == 1
     text = capsys.readouterr().out
     assert "ConnectionRefusedError" in text
     assert "p99 ms" in text
@@ -120,7 +148,7 @@ def test_sentences_of_a_file(rest: Any, tmp_path: Path, capsys: pytest.CaptureFi
 )
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as error:
-        load_test.main(arguments)
+        load_test.main(["--model", "m", *arguments])
 
     assert error.value.code == 2
     assert message in capsys.readouterr().err

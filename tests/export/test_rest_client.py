@@ -29,7 +29,7 @@ class Impatient(Retries):
 
 
 def run(server: Any, *arguments: str) -> int:
-    return rest_client.main(["--url", server.url, *arguments])
+    return rest_client.main(["--url", server.url, "--model", "en-de", *arguments])
 
 
 def test_lines_come_back_in_order(
@@ -97,8 +97,22 @@ def test_several_translations(rest: Any, reply: Any, capsys: pytest.CaptureFixtu
     rest.answer = lambda body: reply(200, {"predictions": [row] * len(body["instances"])})
 
     assert run(rest, "x", "y", "--n-best", "3") == 0
-    assert capsys.readouterr().out == "1\ta\n1\tb\n2\ta\n2\tb\n"
+    captured = capsys.readouterr()
+    assert captured.out == "1\ta\n1\tb\n2\ta\n2\tb\n"
+    assert captured.err == ""
     assert rest.requests[0][1]["signature_name"] == "nbest"
+
+
+def test_more_translations_than_the_model_gives(
+    rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"translations": ["a", "b"], "scores": [-1.0, -2.0]}
+    rest.answer = lambda body: reply(200, {"predictions": [row] * len(body["instances"])})
+
+    assert run(rest, "x", "y", "--n-best", "9") == 0
+    captured = capsys.readouterr()
+    assert captured.out == "1\ta\n1\tb\n2\ta\n2\tb\n"
+    assert captured.err.count("the model gives at most 2 translations of a line, not 9") == 1
 
 
 @pytest.mark.parametrize("status", [429, 503, 504])
@@ -166,7 +180,7 @@ def test_an_answer_that_takes_too_long(rest: Any, capsys: pytest.CaptureFixture[
 def test_no_server(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{closed_port}"
 
-    assert rest_client.main(["--url", url, "ab", "--attempts", "2"]) == 1
+    assert rest_client.main(["--url", url, "--model", "m", "ab", "--attempts", "2"]) == 1
     assert "Connection refused (2 tries)" in capsys.readouterr().err
 
 
@@ -208,7 +222,9 @@ def test_a_signature_without_a_translation(
         (["--batch", "0", "ab"], "expected a whole number above 0, got '0'"),
         (["--timeout", "inf", "ab"], "expected a number above 0, got 'inf'"),
         (["--version", "1", "--label", "x", "ab"], "not allowed with argument"),
-        (["--url", "localhost", "ab"], "localhost/v1/models/en-de:predict"),
+        (["--url", "foo", "ab"], "argument --url: expected http://HOST:PORT, got 'foo'"),
+        (["--url", "localhost:8501", "ab"], "expected http://HOST:PORT, got 'localhost:8501'"),
+        (["--url", "http://h:port", "ab"], "expected http://HOST:PORT, got 'http://h:port'"),
     ],
 )
 def test_mistakes(
@@ -221,6 +237,15 @@ def test_mistakes(
 
     assert status == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_model_must_be_named(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        rest_client.main(["--url", rest.url, "ab"])
+
+    assert error.value.code == 2
+    assert "the following arguments are required: --model" in capsys.readouterr().err
+    assert rest.requests == []
 
 
 def test_input_that_is_not_utf8(
@@ -251,7 +276,7 @@ def test_retry_after(header: str | int, least: float, most: float) -> None:
 
 def test_as_a_program(rest: Any, kit: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(kit / "rest_client.py"), "--url", rest.url],
+        [sys.executable, str(kit / "rest_client.py"), "--url", rest.url, "--model", "m"],
         input="我\n\n".encode(),
         capture_output=True,
         check=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,18 +15,8 @@ from keras_transformer.model import transformer
 KEYS = 10_007
 SPECIALS = {PAD, UNKNOWN, START}
 
-ENGLISH = [
-    "A dog runs over the green grass.",
-    "Two men are talking in front of a shop, and a woman listens.",
-    "The child sees a red ball.",
-    "Nobody knows where the old train goes.",
-] * 5
-GERMAN = [
-    "Ein Hund rennt über das grüne Gras.",
-    "Zwei Männer reden vor einem Laden, und eine Frau hört zu.",
-    "Das Kind sieht einen roten Ball.",
-    "Niemand weiß, wohin der alte Zug fährt.",
-] * 5
+SENTENCES = Path(__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines() * 5
+ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), strict=True))
 
 
 class Scripted:

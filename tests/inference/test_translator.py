@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +16,8 @@ from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import END, START, Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
 
-ENGLISH = [
-    "A dog runs over the green grass.",
-    "Two men are talking in front of a shop, and a woman listens.",
-    "The child sees a red ball.",
-    "Nobody knows where the old train goes.",
-] * 5
-GERMAN = [
-    "Ein Hund rennt über das grüne Gras.",
-    "Zwei Männer reden vor einem Laden, und eine Frau hört zu.",
-    "Das Kind sieht einen roten Ball.",
-    "Niemand weiß, wohin der alte Zug fährt.",
-] * 5
+SENTENCES = Path(__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines() * 5
+ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), strict=True))
 DATA = DataConfig(vocabulary=400, joint=False, max_tokens=60)
 SEARCH = SearchConfig(beam=3, max_extra=4, batch_tokens=100)
 

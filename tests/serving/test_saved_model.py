@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,6 +122,62 @@ def test_what_a_killed_export_left_goes_with_the_next(small_run, tmp_path) -> No
     assert [path.name for path in folder.iterdir()] == ["1"]
 
 
+# Exports a run, and is sent a signal while the weights are written, or before the last step.
+ENDED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+from keras_transformer.entry import import_tensorflow
+import_tensorflow()
+from keras_transformer import export
+from keras_transformer.serving import saved_model
+
+name, when, run, folder = sys.argv[1:]
+number = signal.Signals[name]
+
+def at_the_end(staging, place):
+    assert (staging / "export.json").is_file()
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+def while_writing():
+    while not list(Path(folder).glob(".export-*/variables")):
+        time.sleep(0.001)
+    os.kill(os.getpid(), number)
+
+if when == "end":
+    saved_model._publish = at_the_end
+else:
+    threading.Thread(target=while_writing, daemon=True).start()
+sys.exit(export.main(["--run", run, "--to", folder, "--dev_sentences", "0"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "when", "status"),
+    [("SIGKILL", "writing", -9), ("SIGKILL", "end", -9), ("SIGTERM", "writing", 143)],
+)
+def test_an_export_that_is_ended(small_run, tmp_path, name, when, status) -> None:
+    folder = tmp_path / "m"
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED, name, when, str(small_run.path), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == status, done.stderr
+    left = [path.name for path in folder.iterdir()] if folder.exists() else []
+    if name == "SIGTERM":
+        assert left == []
+        assert done.stderr == "terminated\n"
+    else:
+        assert [item[:8] for item in left] == [".export-"]  # which no server takes for a version
+    version = export(small_run, small_run.config.search, folder, QUICK, quietly)
+    assert version == folder / "1"
+    assert [path.name for path in folder.iterdir()] == ["1"]
+
+
 def test_rules_of_the_search_hold_in_the_export(small_run, tmp_path) -> None:
     search = dataclasses.replace(
         small_run.config.search, beam=2, min_length=7, no_repeat_ngram=1, max_extra=9
@@ -142,6 +200,19 @@ def test_samples_are_refused(small_run, tmp_path) -> None:
     with pytest.raises(ExportError, match=r"search\.sample: expected false"):
         export(small_run, search, tmp_path / "m", QUICK, quietly)
     assert not (tmp_path / "m").exists()
+
+
+def test_each_step_is_told(small_run, tmp_path) -> None:
+    lines: list[str] = []
+    settings = dataclasses.replace(QUICK, dev_sentences=2)
+    export(small_run, small_run.config.search, tmp_path / "m", settings, lines.append)
+    assert lines[:-1] == [
+        f"reading {small_run.path}",
+        "tracing the graph and writing version 1 of m",
+        "checking for what TensorFlow Serving would refuse",
+        "translating 2 sentences of the dev set",
+    ]
+    assert lines[-1].endswith("on 2 sentences")
 
 
 def test_two_exports_at_once_are_refused(small_run, tmp_path) -> None:
@@ -193,6 +264,7 @@ def test_more_positions_than_were_learned_are_refused(small_run, tmp_path) -> No
     ("field", "value", "message"),
     [
         ("version", 0, "version: expected 1 or more, got 0"),
+        ("version", 2**63, "version: expected at most 9223372036854775807"),
         ("dtype", "float16", "dtype: expected one of float32, bfloat16, int8, got 'float16'"),
         ("max_tokens", 1, "max_tokens: expected 2 or more, got 1"),
         ("dev_sentences", -1, "dev_sentences: expected 0 or more, got -1"),

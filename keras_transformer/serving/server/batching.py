@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,10 @@ from keras_transformer.serving.server.batch import Answer, Job, Piece, join, run
 from keras_transformer.serving.server.decode import Request
 from keras_transformer.serving.server.errors import RestError
 from keras_transformer.serving.server.metrics import Metrics
-from keras_transformer.serving.server.servable import Servable
+from keras_transformer.serving.server.servable import Servable, explain
 from keras_transformer.serving.server.settings import Settings
+
+log = logging.getLogger("keras_transformer.serve")
 
 
 class Batcher:
@@ -48,11 +51,7 @@ class Batcher:
         """
         limit = self.settings.max_queue
         if request.rows > limit:
-            raise RestError(
-                f"expected at most {limit} rows in a request, got {request.rows}",
-                "RESOURCE_EXHAUSTED",
-                413,
-            )
+            raise RestError(f"expected at most {limit} rows in a request, got {request.rows}")
         if self.waiting + request.rows > limit:
             raise RestError(
                 f"too busy: {self.waiting} rows are waiting, at most {limit} may",
@@ -144,8 +143,14 @@ class Batcher:
         self.running -= 1
         self.metrics.run_seconds.observe(time.monotonic() - started)
         if not task.cancelled():
-            for piece, answer in zip(pieces, task.result(), strict=True):
-                self._settle(piece, answer)
+            failure = task.exception()
+            answers = task.result() if failure is None else [explain(failure)] * len(pieces)
+            for piece, answer in zip(pieces, answers, strict=True):
+                try:
+                    self._settle(piece, answer)
+                except Exception as error:  # of this request alone
+                    log.exception("an answer cannot be put together")
+                    self._settle(piece, explain(error))
         self._start()
 
     def _settle(self, piece: Piece, answer: Answer) -> None:

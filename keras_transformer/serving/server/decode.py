@@ -166,6 +166,11 @@ def _check_shapes(inputs: Arrays, signature: Signature) -> None:
         spec = signature.inputs[name]
         if not spec.takes(value.shape):
             wanted = ["any" if size is None else size for size in spec.shape or ()]
+            if spec.by_row and not value.shape:
+                raise RestError(
+                    f"{name}: input tensors must have at least one dimension; expected a list "
+                    'with one value for each row, such as {"inputs": ["..."]}, got a single value'
+                )
             shapes = f"expected the shape {wanted}, got {list(value.shape)}".replace("'", "")
             raise RestError(f"{name}: {shapes}")
     if signature.by_row:

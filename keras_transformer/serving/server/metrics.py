@@ -103,6 +103,13 @@ class Metrics:
         if code == "OK":
             self.request_latency.observe(seconds * 1e6)
 
+    def misdirected(self) -> None:
+        """Count a predict request for a model that is not here.
+
+        The name that was asked for is no label: anyone could fill the memory with them.
+        """
+        self.requests.labels("(unknown)", "NOT_FOUND").inc()
+
     def page(self) -> bytes:
         """All figures in Prometheus' text format."""
         # The client library puts _total behind a counter's name; TF Serving does not.

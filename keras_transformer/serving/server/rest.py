@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from keras_transformer.serving.server.batching import Batcher
 from keras_transformer.serving.server.body import disconnection, read_body
-from keras_transformer.serving.server.decode import decode
+from keras_transformer.serving.server.decode import Request, decode
 from keras_transformer.serving.server.encode import encode
 from keras_transformer.serving.server.errors import Disconnected, RestError
 from keras_transformer.serving.server.metrics import Metrics
@@ -101,6 +101,8 @@ class Rest:
         try:
             target = parse_path(scope["method"], path)
             if target.name != self.versions.name:
+                if target.verb == "predict":
+                    self.metrics.misdirected()
                 names = f"there is no model {target.name[:100]!r}, only {self.versions.name!r}"
                 raise RestError(names, "NOT_FOUND")
             body = await self._answer(target, scope, receive)
@@ -161,6 +163,7 @@ class Rest:
                 request = await asyncio.to_thread(decode, body, servable.signature)
             else:
                 request = decode(body, servable.signature)
+            self._check_texts(request)
             self.metrics.examples.observe(request.rows)
             job = self.batcher.submit(servable, request)
             try:
@@ -170,6 +173,20 @@ class Rest:
         if sum(array.size for array in outputs.values()) > _LARGE:
             return await asyncio.to_thread(encode, outputs, request.layout)
         return encode(outputs, request.layout)
+
+    def _check_texts(self, request: Request) -> None:
+        """Refuse a text that would keep a thread busy for longer than anyone waits."""
+        limit = self.settings.max_text_kb * 1024
+        for name, array in request.inputs.items():
+            texts = array.ravel().tolist() if array.dtype == object else []
+            longest = max(map(len, texts), default=0)
+            if longest > limit:
+                raise RestError(
+                    f"{name}: expected texts of at most {limit} bytes, got one of {longest} "
+                    "(serve --max_text_kb; TF Serving itself has no such limit)",
+                    "RESOURCE_EXHAUSTED",
+                    413,
+                )
 
     async def _wait(self, answer: asyncio.Future[Any], receive: Receive, deadline: float) -> Arrays:
         """The answer, unless the client goes or the time runs out before."""

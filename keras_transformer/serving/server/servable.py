@@ -84,7 +84,7 @@ def load(folder: Path) -> Servable:
     return servable
 
 
-def explain(error: Exception) -> RestError:
+def explain(error: BaseException) -> RestError:
     """An error of TensorFlow as a client may see it."""
     from tensorflow import errors
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_transformer.errors import UserError
+from keras_transformer.serving.folder import version_number
+from keras_transformer.serving.settings import MAX_VERSION
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -42,6 +44,8 @@ class Settings:
     """Threads for a single operation; 1 is quickest where batches keep all processors busy."""
     max_queue: int = 4096
     """Most rows that may wait; beyond, requests are answered with 503."""
+    max_text_kb: int = 512
+    """Longest single text, in KiB of UTF-8; beyond, the answer is 413."""
     max_body_mb: float = 16.0
     """Largest request body, in MiB; beyond, the answer is 413."""
     timeout_s: float = 30.0
@@ -53,7 +57,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _within("port", self.port, 0, 65535)
-        for name in ("max_batch_size", "threads", "max_queue", "max_connections"):
+        for name in ("max_batch_size", "threads", "max_queue", "max_text_kb", "max_connections"):
             _within(name, getattr(self, name), 1)
         _within("batches", self.batches, 0)
         for name in ("poll_s", "max_body_mb", "timeout_s"):
@@ -83,7 +87,7 @@ class Policy:
     """Which of the versions in a folder are to be served.
 
     Attributes:
-        newest: Only the highest number.
+        newest: Only one, the highest that can be loaded.
         numbers: Only these, where there are any.
     """
 
@@ -104,9 +108,8 @@ class Policy:
         return cls(numbers=frozenset(int(number) for number in text.split(",")))
 
     def choose(self, found: Sequence[int]) -> list[int]:
-        """The wanted ones of the versions that are there, highest first."""
-        wanted = sorted(self.numbers.intersection(found) if self.numbers else found, reverse=True)
-        return wanted[:1] if self.newest else wanted
+        """Those of the versions that are there which may be served, highest first."""
+        return sorted(self.numbers.intersection(found) if self.numbers else found, reverse=True)
 
 
 def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
@@ -126,14 +129,25 @@ def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
     return labels
 
 
-def find_versions(folder: Path) -> dict[int, Path]:
-    """The version folders in a model's folder: a number for a name, and a SavedModel inside."""
-    found = {}
+def find_versions(folder: Path) -> tuple[dict[int, Path], dict[str, str]]:
+    """What in a model's folder has a number for its name.
+
+    Returns:
+        The folders of versions by number, and, by name, why others are none.
+    """
+    found: dict[int, Path] = {}
+    ignored = {}
     for place in sorted(folder.iterdir()):
-        number = place.name
-        if number.isascii() and number.isdecimal() and (place / SAVED_MODEL).is_file():
-            found[int(number)] = place
-    return found
+        number = version_number(place.name)
+        if number is None:
+            continue
+        if number > MAX_VERSION:
+            ignored[place.name] = f"expected a number of at most {MAX_VERSION} for a name"
+        elif not (place / SAVED_MODEL).is_file():
+            ignored[place.name] = f"there is no {SAVED_MODEL} in it"
+        else:
+            found[number] = place
+    return found, ignored
 
 
 def check_folder(folder: Path) -> str:
@@ -154,9 +168,10 @@ def check_folder(folder: Path) -> str:
             f"{folder}: this is one version of a model (it holds {SAVED_MODEL}); name the folder "
             f"that holds the versions, {whole.parent}"
         )
-    if not find_versions(folder):
-        raise ServeError(
-            f"{folder}: there is no version of a model in it; expected a folder such as "
-            f"{folder / '1' / SAVED_MODEL}"
-        )
+    versions, ignored = find_versions(folder)
+    if not versions:
+        reasons = [f"{folder / name}: {reason}" for name, reason in ignored.items()]
+        message = "there is no version of a model in it; expected a folder such as"
+        example = f"{folder / '1' / SAVED_MODEL}"
+        raise ServeError("\n".join([f"{folder}: {message} {example}", *reasons]))
     return whole.name

@@ -20,8 +20,11 @@ from keras_transformer.serving.server.settings import Policy, ServeError, Settin
 
 log = logging.getLogger("keras_transformer.serve")
 
-_LONGEST_RETRY_S = 60.0
 _REMEMBERED = 10
+
+
+# Name, size and time of each file in a folder.
+Files = frozenset[tuple[str, int, int]]
 
 
 class State(enum.Enum):
@@ -43,8 +46,7 @@ class Version:
         state: What it is at; END with another code than OK: it could not be loaded.
         code: Name of TensorFlow's error code.
         message: What went wrong.
-        failures: How often loading has failed.
-        retry_at: When to try again, in seconds of a monotonic clock.
+        tried: Its files when it was last loaded, by which a change of them shows.
     """
 
     number: int
@@ -52,8 +54,7 @@ class Version:
     state: State = State.LOADING
     code: str = "OK"
     message: str = ""
-    failures: int = 0
-    retry_at: float = 0.0
+    tried: Files = frozenset()
     _servable: Servable | None = None
     _users: int = 0
     _unused: asyncio.Event = field(default_factory=asyncio.Event)
@@ -120,6 +121,7 @@ class Versions:
         self._retiring: set[asyncio.Task[None]] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._complaint = ""
+        self._ignored: set[str] = set()
 
     @property
     def current(self) -> Version | None:
@@ -164,20 +166,24 @@ class Versions:
         return self.labels[label]
 
     async def start(self) -> None:
-        """Load what is there now.
+        """Load what is there now; what cannot be loaded does no harm where another can.
 
         Raises:
             ServeError: None of the wanted versions is there, or none can be loaded.
         """
         await self.poll()
-        if self.current is None:
+        current = self.current
+        if current is None:
             reasons = [f"version {item.number}: {item.message}" for item in self._known.values()]
-            found = ", ".join(map(str, sorted(find_versions(self.folder))))
+            found = ", ".join(map(str, sorted(find_versions(self.folder)[0])))
             raise ServeError(
                 f"{self.folder}: no version of the model can be served\n" + "\n".join(reasons)
                 if reasons
                 else f"{self.folder}: none of the wanted versions is there, only {found}"
             )
+        for item in self.status():
+            if item.failed:
+                log.warning("version %d is not served; %d answers", item.number, current.number)
 
     async def watch(self) -> None:
         """Follow the folder until cancelled."""
@@ -189,24 +195,35 @@ class Versions:
         """Look once: load what is new, retire what is no longer wanted."""
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(self._thread, find_versions, self.folder)
+            found, ignored = await loop.run_in_executor(self._thread, find_versions, self.folder)
             self._complain("" if found else f"{self.folder}: there is no version any more")
         except OSError as error:
-            found = {}
+            found, ignored = {}, {}
             self._complain(f"{self.folder}: {error.strerror}")
+        for name in sorted(ignored.keys() - self._ignored):
+            log.warning("%s is ignored: %s", self.folder / name, ignored[name])
+        self._ignored = set(ignored)
         for number in [number for number, item in self._known.items() if item.failed]:
             if number not in found:
                 del self._known[number]
-        wanted = self._policy.choose(list(found))
-        for number in wanted:
-            version = self._known.get(number)
-            if version is None or (version.state is State.END and self._due(version)):
-                await self._load(number, found[number])
+        wanted = []
+        for number in self._policy.choose(list(found)):
+            wanted.append(number)
+            await self._bring(number, found[number])
+            if self._policy.newest and not self._known[number].failed:
+                break
         self._retire(wanted)
         self._forget()
 
-    def _due(self, version: Version) -> bool:
-        return not version.failed or time.monotonic() >= version.retry_at
+    async def _bring(self, number: int, folder: Path) -> None:
+        """Load a version, unless it is loaded or is still what could not be loaded before."""
+        version = self._known.setdefault(number, Version(number, folder))
+        if version.state not in (State.LOADING, State.END):
+            return
+        files = await asyncio.get_running_loop().run_in_executor(self._thread, _files, folder)
+        if not version.failed or version.tried != files:
+            version.folder, version.tried = folder, files
+            await self._load(version)
 
     def _complain(self, message: str) -> None:
         """Say a thing once, and nothing while it stays so."""
@@ -214,24 +231,23 @@ class Versions:
             log.warning("%s; what is loaded stays", message)
         self._complaint = message
 
-    async def _load(self, number: int, folder: Path) -> None:
-        version = self._known.get(number) or Version(number, folder)
-        version.folder, version.state = folder, State.LOADING
-        self._known[number] = version
+    async def _load(self, version: Version) -> None:
+        version.state = State.LOADING
+        log.info("loading version %d of %s", version.number, self.name)
         started = time.monotonic()
         loop = asyncio.get_running_loop()
         try:
-            version.come(await loop.run_in_executor(self._thread, self._loader, folder))
+            version.come(await loop.run_in_executor(self._thread, self._loader, version.folder))
         except Exception as error:
             reason = explain(error)
             version.state, version.code, version.message = State.END, reason.code, str(reason)
-            version.failures += 1
-            pause = min(_LONGEST_RETRY_S, self._poll_s * 2**version.failures)
-            version.retry_at = time.monotonic() + pause
-            log.error("version %d cannot be loaded, next try in %.0f s: %s", number, pause, reason)
+            log.error(
+                "version %d cannot be loaded, and is tried again when its files change: %s",
+                version.number,
+                reason,
+            )
         else:
-            log.info("version %d loaded in %.1f s", number, time.monotonic() - started)
-            version.failures = 0
+            log.info("version %d loaded in %.1f s", version.number, time.monotonic() - started)
         self._metrics.loads.labels(version.code).inc()
         if self.current is not None:
             self._metrics.version.set(self.current.number)
@@ -256,10 +272,24 @@ class Versions:
 
     def _forget(self) -> None:
         """Keep only the last few of the retired versions in the status."""
-        ended = [number for number, item in self._known.items() if item.state is State.END]
+        ended = [
+            number
+            for number, item in self._known.items()
+            if item.state is State.END and not item.failed
+        ]
         for number in sorted(ended)[:-_REMEMBERED]:
             del self._known[number]
 
     def close(self) -> None:
         """Load nothing any more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _files(folder: Path) -> Files:
+    """What is in a folder, as far as it can be seen without reading it."""
+    found = set()
+    with contextlib.suppress(OSError):  # something went meanwhile; it shows the next time
+        for path in folder.rglob("*"):
+            seen = path.stat()
+            found.add((str(path), seen.st_size, seen.st_mtime_ns))
+    return frozenset(found)

@@ -54,7 +54,7 @@ def test_a_full_queue(client, scripted):
         wait_for(lambda: toy.service.batcher.waiting == 1)
         reply = toy.post(PREDICT, content=instances("c"))
         assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
-        assert toy.post(PREDICT, content=instances("c", "d")).status_code == 413
+        assert toy.post(PREDICT, content=instances("c", "d")).status_code == 400
         scripted.free.set()
         assert [future.result().status_code for future in futures] == [200, 200]
 
@@ -79,6 +79,23 @@ def test_body_limit(client):
     chunks = (piece for piece in [b"a" * 600] * 3)  # no Content-Length
     assert toy.post(PREDICT, content=chunks).status_code == 413
     assert toy.post(PREDICT, content=instances("a" * 900)).status_code == 200
+
+
+def test_text_limit(client):
+    """100,000 characters are answered, whatever they are; a text beyond the limit is not."""
+    toy = client()
+    assert toy.post(PREDICT, content=instances("🙂" * 100_000, "a")).status_code == 200
+    reply = toy.post(PREDICT, content=instances("a", "b" * (512 * 1024 + 1)))
+    assert reply.status_code == 413
+    assert (
+        "text: expected texts of at most 524288 bytes, got one of 524289" in (reply.json()["error"])
+    )
+    small = client(max_text_kb=1)
+    assert small.post(PREDICT, content=instances(*["a" * 1024] * 9)).status_code == 200
+    body = {"signature_name": "align", "inputs": {"text": ["ä" * 513]}}
+    assert small.post(PREDICT, json=body).status_code == 413
+    body = {"signature_name": "add", "inputs": {"a": 1, "b": 2.5}}  # no text at all
+    assert small.post(PREDICT, json=body).status_code == 200
 
 
 def test_a_large_request_is_put_together_again(client, scripted):
@@ -166,12 +183,15 @@ def test_metrics(client):
     toy = client()
     toy.post(PREDICT, content=instances("a", "b", "c"))
     toy.post(PREDICT, content=b"{}")
+    assert toy.post("/v1/models/other:predict", content=instances("a")).status_code == 404
+    assert toy.get("/v1/models/other").status_code == 404  # no prediction was asked for
     reply = toy.get("/monitoring/prometheus/metrics")
     assert reply.headers["content-type"].startswith("text/plain")
     lines = reply.text.splitlines()
     for line in (
         ':tensorflow:serving:request_count{model_name="toy",status="OK"} 1.0',
         ':tensorflow:serving:request_count{model_name="toy",status="INVALID_ARGUMENT"} 1.0',
+        ':tensorflow:serving:request_count{model_name="(unknown)",status="NOT_FOUND"} 1.0',
         ':tensorflow:serving:request_example_counts_sum{model="toy"} 3.0',
         'keras_transformer_serve_batch_rows_sum{signature="serving_default"} 3.0',
         "keras_transformer_serve_queue_rows 0.0",

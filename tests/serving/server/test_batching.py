@@ -144,6 +144,49 @@ def test_a_failed_piece_ends_the_whole_request(run, batcher, model, scripted):
     run(main)
 
 
+def test_an_answer_that_cannot_be_put_together_hurts_only_its_own_request(
+    run, batcher, model, scripted, monkeypatch
+):
+    settle = Batcher._settle
+
+    def failing(self, piece, answer):
+        if piece.job.request.inputs["text"][0] == b"odd" and not isinstance(answer, RestError):
+            raise ValueError("odd")
+        settle(self, piece, answer)
+
+    monkeypatch.setattr(Batcher, "_settle", failing)
+
+    async def main():
+        one = batcher()
+        await held(one, model, scripted)
+        jobs = [one.submit(model, ask(model, text)) for text in ("a", "odd", "b")]
+        scripted.free.set()
+        answers = await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        assert texts(answers[0]) + texts(answers[2]) == ["A", "B"]
+        assert str(answers[1]) == "odd"
+        last = one.submit(model, ask(model, "c"))
+        assert texts(await last.answer) == ["C"]
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
+def test_a_batch_that_fails_as_a_whole_leaves_the_thread_free(run, batcher, model, monkeypatch):
+    def fail(pieces):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("keras_transformer.serving.server.batching.run", fail)
+
+    async def main():
+        one = batcher()
+        for text in "ab":
+            with pytest.raises(RestError, match="no room"):
+                await one.submit(model, ask(model, text)).answer
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
 def test_a_model_that_loses_rows_is_found_out(run, batcher, model):
     async def main():
         job = batcher().submit(model, ask(model, "a", "b", signature="broken"))
@@ -164,7 +207,7 @@ def test_the_queue_is_bounded_in_rows(run, batcher, model, scripted):
         assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
         with pytest.raises(RestError, match="at most 3 rows in a request, got 4") as caught:
             one.submit(model, ask(model, *"cdef"))
-        assert caught.value.status == 413
+        assert caught.value.status == 400
         last = one.submit(model, ask(model, "e"))
         scripted.free.set()
         assert texts(await waiting.answer) + texts(await last.answer) == ["A", "B", "E"]

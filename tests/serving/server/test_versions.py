@@ -87,11 +87,105 @@ def test_a_broken_version_hurts_nobody_and_is_tried_again(run, versions, folder,
         assert failed.message == "2 is broken"
         (folder / "2" / "broken").unlink()
         await one.poll()
-        assert one.get().number == 1  # not at once: it waits longer after every failure
-        await asyncio.sleep(0.05)
-        await one.poll()
         assert one.get().number == 2
         assert one.status(2)[0].message == ""
+
+    run(main)
+
+
+def test_a_broken_version_is_tried_again_only_when_its_files_change(
+    run, versions, folder, scripted, add_version, monkeypatch
+):
+    tried = []
+    load = scripted.load
+
+    def counting(place):
+        tried.append(place.name)
+        return load(place)
+
+    monkeypatch.setattr(scripted, "load", counting)
+
+    async def main():
+        add_version(folder, 2)
+        (folder / "2" / "broken").touch()
+        one = versions()
+        await one.start()
+        for _ in range(3):
+            await one.poll()
+        assert tried == ["2", "1"]
+        (folder / "2" / "variables").mkdir()
+        (folder / "2" / "variables" / "more").touch()
+        await one.poll()
+        await one.poll()
+        assert tried == ["2", "1", "2"]
+
+    run(main)
+
+
+def test_the_newest_that_can_be_loaded_is_served_from_the_start(
+    run, versions, folder, add_version, caplog
+):
+    async def main():
+        for number in (2, 3, 4):
+            add_version(folder, number)
+        for number in (3, 4):
+            (folder / f"{number}" / "broken").touch()
+        one = versions()
+        await one.start()
+        assert states(one) == {4: "END", 3: "END", 2: "AVAILABLE"}
+        assert one.get().number == 2
+        (folder / "3" / "broken").unlink()
+        await one.poll()
+        assert one.get().number == 3
+        await until(lambda: states(one)[2] == "END")
+
+    run(main)
+    lines = [record.getMessage() for record in caplog.records if record.levelname != "INFO"]
+    assert lines == [
+        "version 4 cannot be loaded, and is tried again when its files change: 4 is broken",
+        "version 3 cannot be loaded, and is tried again when its files change: 3 is broken",
+        "version 4 is not served; 2 answers",
+        "version 3 is not served; 2 answers",
+    ]
+
+
+def test_more_broken_versions_than_are_remembered(run, versions, folder, add_version, monkeypatch):
+    monkeypatch.setattr("keras_transformer.serving.server.versions._REMEMBERED", 1)
+
+    async def main():
+        for number in (2, 3, 4):
+            add_version(folder, number)
+            (folder / f"{number}" / "broken").touch()
+        one = versions()
+        await one.start()
+        await one.poll()
+        assert states(one) == {4: "END", 3: "END", 2: "END", 1: "AVAILABLE"}
+
+    run(main)
+
+
+def test_folders_that_are_no_versions_are_named_once(run, versions, folder, add_version, caplog):
+    caplog.set_level("WARNING")
+
+    async def main():
+        (folder / "2").mkdir()
+        (folder / "3.bad").mkdir()
+        add_version(folder, 2**63)
+        one = versions()
+        await one.start()
+        await one.poll()
+        assert states(one) == {1: "AVAILABLE"}
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{folder / '2'} is ignored: there is no saved_model.pb in it",
+            f"{folder / '9223372036854775808'} is ignored: expected a number of at most "
+            "9223372036854775807 for a name",
+        ]
+        caplog.clear()
+        (folder / "2").rmdir()
+        await one.poll()
+        (folder / "2").mkdir()
+        await one.poll()
+        assert len(caplog.records) == 1
 
     run(main)
 
