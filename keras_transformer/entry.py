@@ -253,7 +253,8 @@ def _share_cores(workers: int | None) -> int:
     cores = cores or 1
     if workers is None:
         workers = 1 if tf.config.list_physical_devices("GPU") else cores
-    tf.config.threading.set_intra_op_parallelism_threads(max(cores // workers, 1))
+    with contextlib.suppress(RuntimeError):  # in a program that has used TensorFlow before
+        tf.config.threading.set_intra_op_parallelism_threads(max(cores // workers, 1))
     return workers
 
 

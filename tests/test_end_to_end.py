@@ -172,6 +172,15 @@ def test_a_file_is_translated_and_evaluated(
     assert done.out == out.read_text(encoding="utf-8")
     assert done.out.count("\n") == 8
 
+    for workers in ("1", "3"):
+        again = command("translate", [*words, str(corpus / "val.en"), "--workers", workers])
+        assert again.out == done.out
+    half = command("translate", [*words, str(corpus / "val.en"), "--dtype", "bfloat16"])
+    assert (half.status, half.err, half.out.count("\n")) == (0, "", 8)
+    refused = command("translate", [*words, "--workers", "0"])
+    assert (refused.status, refused.out) == (2, "")
+    assert "--workers: expected 1 or more, got 0" in refused.err
+
     own = ["--hypotheses", str(out), "--against", str(out), "--target_language", "de"]
     done = command("evaluate", [*own, *held_out[2:], "--json"])
     assert done.status == 0

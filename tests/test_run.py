@@ -258,6 +258,14 @@ def test_the_best_weights_come_back(run: Run) -> None:
         assert "optimizer" not in file
 
 
+def test_weights_may_be_kept_in_bfloat16(run: Run) -> None:
+    run.save_best(filled(run.config, 1 / 3))
+    for weight in run.model("bfloat16").weights:
+        assert weight.dtype == "bfloat16"
+        # Eight binary digits: 171 / 512.
+        np.testing.assert_array_equal(keras.ops.cast(weight, "float32"), 0.333984375)
+
+
 @pytest.mark.filterwarnings("ignore:Skipping nested container")  # the message says it better
 @pytest.mark.parametrize(
     "change",

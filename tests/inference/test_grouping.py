@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import threading
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.inference.grouping import batches, padded_ids, windows
+from keras_transformer.inference.grouping import batches, padded_ids, side_by_side, windows
 
 
 @given(
@@ -42,3 +46,30 @@ def test_windows_read_no_further_than_asked():
 
 def test_padding():
     assert padded_ids([[5, 3], [6, 7, 3]]).tolist() == [[5, 3, 0], [6, 7, 3]]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_keep_the_order_of_their_items(workers):
+    assert list(side_by_side(lambda number: number * number, range(20), workers)) == [
+        number * number for number in range(20)
+    ]
+    assert list(side_by_side(lambda number: number, [], workers)) == []
+
+
+def test_calls_run_at_the_same_time():
+    both = threading.Barrier(2, timeout=20)  # passed only by two calls together
+    assert sorted(side_by_side(lambda _: both.wait(), range(2), 2)) == [0, 1]
+
+
+def test_after_an_error_nothing_new_begins():
+    begun = []
+
+    def compute(number):
+        begun.append(number)
+        time.sleep(0.05)
+        if number == 0:
+            raise KeyError(number)
+
+    with pytest.raises(KeyError):
+        list(side_by_side(compute, range(50), 2))
+    assert len(begun) < 50

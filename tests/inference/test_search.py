@@ -324,6 +324,22 @@ def test_an_empty_batch(scripted, beam):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
+def test_sentences_that_are_done_leave_the_batch(scripted, beam):
+    model = scripted(8, vocabulary=9, end_bias=-np.inf)  # every sentence goes on to its limit
+    rows = []
+
+    def step(tokens, position, state):
+        rows.append(len(tokens))
+        return model.step(tokens, position, state)
+
+    limits = [3] * 6 + [9, 40]
+    search.beam_search(
+        step, model.start(list(range(8)), beam), tf.constant(limits), beam=beam, alpha=0.6
+    )
+    assert [count // beam for count in rows] == [8] * 3 + [2] * 6 + [1] * 31
+
+
+@pytest.mark.parametrize("beam", [1, 3])
 def test_one_trace_for_all_batches_and_no_xla(scripted, beam):
     model = scripted(8, vocabulary=9)
     traces = []

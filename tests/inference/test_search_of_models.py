@@ -57,6 +57,33 @@ def translator(model, beam):
     return translate
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_long_outputs_have_their_forced_scores(positions, width):
+    # Long enough for the caches to grow several times, the last times by more than at first.
+    model = random_model(5, positions=positions)
+    decoding = Decoding(model)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def translate(source):
+        step, state = decoding.start(source, width)
+        limits = tf.constant([90, 20, 110, 110])
+        return search.beam_search(
+            step, state, limits, beam=width, alpha=0.6, rules=search.Rules(min_length=100)
+        )
+
+    source = padded(sources(2), 8)
+    found = translate(source)
+    assert found.lengths[:2, 0].numpy().tolist() == [90, 20]
+    assert found.lengths.numpy()[2:].min() > 100
+    labels = found.tokens[:, 0]
+    target = tf.concat([tf.fill([4, 1], START), labels[:, :-1]], 1)
+    forced = search.forced_log_probabilities(model({"source": source, "target": target}), labels)
+    np.testing.assert_allclose(
+        found.log_probabilities[:, 0], tf.reduce_sum(forced, 1), rtol=1e-4, atol=1e-4
+    )
+
+
 def sources(seed: int) -> list[list[int]]:
     random = np.random.default_rng(seed)
     return [[*random.integers(4, 20, length).tolist(), END] for length in (5, 1, 3, 7)]

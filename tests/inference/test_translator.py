@@ -92,6 +92,20 @@ def test_neither_batch_nor_order_changes_a_translation(translator, alone, lines,
         check(lines, translator.translate(lines), alone)
 
 
+def test_workers_change_nothing_that_comes_out(model, tokenizer, alone):
+    search = dataclasses.replace(SEARCH, batch_tokens=40)
+    several = Translator(model, tokenizer, search, DATA, workers=3)
+    lines = ["", *ENGLISH[:4], *ODDITIES, *BLANK] * 3
+    done: list[int] = []
+    check(lines, several.translate(lines, done.append), alone)
+    assert sum(done) == len(lines)
+    single = Translator(model, tokenizer, search, DATA)
+    for one, other in zip(
+        several.score(ENGLISH, GERMAN), single.score(ENGLISH, GERMAN), strict=True
+    ):
+        np.testing.assert_allclose(one.by_token, other.by_token, rtol=1e-5, atol=1e-5)
+
+
 def test_blank_lines_do_not_run_the_model(translator, seen):
     translations = translator.translate(BLANK)
     assert [item.text for item in translations] == [""] * len(BLANK)
