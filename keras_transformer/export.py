@@ -44,6 +44,11 @@ def main(argv: Sequence[str]) -> None:
     add_run(parser)
     add = parser.add_argument
     add("--to", metavar="DIR", help="Folder of the versions; its last name is the model's name.")
+    add(
+        "--format",
+        metavar="NAME",
+        help="saved_model, for TensorFlow Serving; or ctranslate2, for CTranslate2's engine.",
+    )
     add("--version", type=int, metavar="N", help="Number of the version; else the next one.")
     add(
         "--dtype",
@@ -64,14 +69,17 @@ def main(argv: Sequence[str]) -> None:
 
     chosen = {
         name: value
-        for name in ("version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
+        for name in ("format", "version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
         if (value := own.get(name)) is not None
     }
     settings = ExportSettings(**chosen)
     import_tensorflow()
     from keras_transformer.run import Run
-    from keras_transformer.serving.saved_model import export
 
+    if settings.format == "ctranslate2":
+        from keras_transformer.serving.ctranslate2_model import export
+    else:
+        from keras_transformer.serving.saved_model import export
     run = Run.open(Path(own.run))
     written = export(run, options.config(run.config).search, Path(own.to), settings, print)
     print(written)
