@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from keras_transformer.data.tokenizer import PAD, START, Tokenizer
 from keras_transformer.run import Run
 from keras_transformer.serving import card, ctranslate2_spec
 from keras_transformer.serving.measured import Log, measured
-from keras_transformer.serving.settings import BYTES, ExportSettings, refuse_samples
+from keras_transformer.serving.settings import BYTES, ExportSettings, Precision, refuse_samples
 from keras_transformer.serving.version_folder import new_version
 
 # Positions at the least: as many tokens as CTranslate2 reads if not told otherwise.
@@ -47,15 +48,26 @@ def export(
     max_tokens = settings.longest_source(run.config)
     model, tokenizer = run.model(), run.tokenizer()
     options = _options(search, max_tokens, tokenizer)
+    positions = max(_POSITIONS, max_tokens + search.max_extra)
+
+    def save(dtype: Precision, place: Path) -> None:
+        spec = ctranslate2_spec.spec(model, run.config.model, tokenizer, positions, dtype)
+        spec.save(str(place))
+
     with new_version(directory, settings.version) as (staging, version):
-        files.check_space(directory, BYTES[settings.dtype] * model.count_params() + 2**22)
-        positions = max(_POSITIONS, max_tokens + search.max_extra)
-        spec = ctranslate2_spec.spec(model, run.config.model, tokenizer, positions, settings.dtype)
-        spec.save(str(staging))
+        # To compare with, weights in float32 are written too.
+        width = BYTES[settings.dtype] + BYTES["float32"] * (settings.dtype != "float32")
+        files.check_space(directory, width * model.count_params() + 2**22)
+        save(settings.dtype, staging)
         tokenizer.save(staging)
 
         def translate(lines: list[str]) -> list[str]:
             return _translated(staging, tokenizer, lines, options, search.batch_tokens)
+
+        def whole(lines: list[str]) -> list[str]:
+            with tempfile.TemporaryDirectory(dir=staging) as place:
+                save("float32", Path(place))
+                return _translated(Path(place), tokenizer, lines, options, search.batch_tokens)
 
         description = card.card(
             name=directory.resolve().name,
@@ -65,7 +77,7 @@ def export(
             dtype=settings.dtype,
             parameters=model.count_params(),
             tokenizer=tokenizer,
-            dev=measured(run, model, search, translate, settings, log),
+            dev=measured(run, translate, whole, settings, log),
         )
         description["versions"]["ctranslate2"] = ctranslate2.__version__
         card.write(staging, description)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_transformer import files
 from keras_transformer.config import Config, SearchConfig
+from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
 from keras_transformer.serving import card, lint, warmup
@@ -60,6 +61,15 @@ def export(
         name = directory.resolve().name
         _save(module, staging, name)
         lint.check(staging)
+
+        def served(lines: list[str]) -> list[str]:
+            return _served(staging, lines)
+
+        def whole(lines: list[str]) -> list[str]:
+            data = dataclasses.replace(run.config.data, on_long="cut")
+            translator = Translator(model, tokenizer, search, data)
+            return [item.text for item in translator.translate(lines)]
+
         description = card.card(
             name=name,
             version=version,
@@ -68,7 +78,7 @@ def export(
             dtype=settings.dtype,
             parameters=model.count_params(),
             tokenizer=tokenizer,
-            dev=measured(run, model, search, lambda lines: _served(staging, lines), settings, log),
+            dev=measured(run, served, whole, settings, log),
         )
         card.write(staging, description)
     return directory / str(version)
