@@ -1,4 +1,4 @@
-"""Make a SavedModel of a run: ``python -m keras_transformer.export``."""
+"""Make a run ready to be served: ``python -m keras_transformer.export``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,15 @@ Signatures, each input and output with the batch as its first dimension:
 
 The version appears whole or not at all, after a check for what TensorFlow Serving would refuse.
 It translates the first sentences of the run's dev set, and its BLEU goes into the card; with
-weights of fewer bits it must keep what the run has, or nothing is written."""
+weights of fewer bits it must keep what the run has, or nothing is written.
+
+  python -m keras_transformer.export --run runs/en-de --to models/en-de --format ctranslate2
+      for CTranslate2's engine instead, which is to be installed: pip install ctranslate2
+
+That version holds the network (model.bin), the SentencePiece models to cut text with, and the
+card, whose translate_batch are the arguments to translate with, made of the same choices. They
+differ in two: there the length penalty is length^alpha, and max_extra counts from the longest
+source. Its engine has no ALiBi, and no values wider or narrower than keys."""
 
 
 @run_main("export")

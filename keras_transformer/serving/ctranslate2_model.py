@@ -91,7 +91,7 @@ def _options(search: SearchConfig, max_tokens: int, tokenizer: Tokenizer) -> dic
         "length_penalty": search.alpha,
         "num_hypotheses": search.n_best,
         "max_input_length": max_tokens,
-        "max_decoding_length": max_tokens + search.max_extra - 1,  # END is not counted there
+        "max_decoding_length": max_tokens - 1 + search.max_extra,  # the END of a source is none
         "min_decoding_length": search.min_length,
         "no_repeat_ngram_size": search.no_repeat_ngram,
         "disable_unk": True,
