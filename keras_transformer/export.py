@@ -40,9 +40,9 @@ weights of fewer bits it must keep what the run has, or nothing is written.
       for CTranslate2's engine instead, which is to be installed: pip install ctranslate2
 
 That version holds the network (model.bin), the SentencePiece models to cut text with, and the
-card, whose translate_batch are the arguments to translate with, made of the same choices. They
-differ in two: there the length penalty is length^alpha, and max_extra counts from the longest
-source. Its engine has no ALiBi, and no values wider or narrower than keys."""
+card, whose translate_batch are the arguments to translate with, made of the same choices. Two
+mean something else there: the length penalty is length^alpha, and max_extra counts from the
+longest source allowed. The engine has no ALiBi, and no values wider or narrower than keys."""
 
 
 @run_main("export")

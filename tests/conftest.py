@@ -27,12 +27,11 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def talkative() -> Callable[[Any], Any]:
-    """Gives a small model random weights that are sure of what they say: whatever it says, it
-    must say it reliably."""
+    """Gives a small model with projection "projection" random weights that are sure of what
+    they say: whatever it says, it must say it reliably."""
     import numpy as np
 
     from keras_transformer.data.tokenizer import END
-    from keras_transformer.model import transformer
 
     def change(model: Any) -> Any:
         random = np.random.default_rng(7)
@@ -41,7 +40,7 @@ def talkative() -> Callable[[Any], Any]:
             # Gains and biases start from 1 and 0; matrices start at random, which must not count.
             weight.assign(weight + noise if len(weight.shape) == 1 else noise)
         # Mostly words rather than bytes, and END often enough.
-        table = transformer.projection(model).matrix
+        (table,) = model.get_layer("projection").weights
         rows = table.numpy()
         rows[END + 1 : END + 257] = 0.0
         rows[END] *= 1.5

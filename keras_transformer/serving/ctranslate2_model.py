@@ -11,6 +11,7 @@ import ctranslate2
 from keras_transformer import files
 from keras_transformer.config import SearchConfig
 from keras_transformer.data.tokenizer import PAD, START, Tokenizer
+from keras_transformer.inference.plain_text import plain
 from keras_transformer.run import Run
 from keras_transformer.serving import card, ctranslate2_spec
 from keras_transformer.serving.measured import Log, measured
@@ -108,4 +109,4 @@ def _translated(
     found = translator.translate_batch(
         pieces, max_batch_size=tokens, batch_type="tokens", **options
     )
-    return [tokenizer.target.join(result.hypotheses[0]) for result in found]
+    return [plain(tokenizer.target.join(result.hypotheses[0])) for result in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 
@@ -65,14 +66,14 @@ def test_the_card_translates_as_the_run_does(version, small_run) -> None:
 
 def test_what_never_comes_out(small_run, tmp_path) -> None:
     """Even of a network that wants nothing else."""
-    run = dataclasses.replace(small_run, path=tmp_path)
+    shutil.copytree(small_run.path, tmp_path / "run")
+    run = Run.open(tmp_path / "run")
     model = small_run.model()
     table = transformer.projection(model).matrix
     rows = table.numpy()
     rows[list(FORBIDDEN)] = 5 * rows[5 + 256 : 5 + 256 + len(FORBIDDEN)]
     table.assign(rows)
     run.save_best(model)
-    small_run.tokenizer().save(tmp_path / "tokenizer")
     version = ctranslate2_model.export(run, run.config.search, tmp_path / "m", QUICK, quietly)
     tokenizer = Tokenizer.load(version)
     forbidden = set(tokenizer.target.pieces(FORBIDDEN))
@@ -91,8 +92,9 @@ def test_what_never_comes_out(small_run, tmp_path) -> None:
     assert not said(**options) & forbidden
 
 
-@pytest.mark.parametrize(("dtype", "share"), [("bfloat16", 0.52), ("int8", 0.5)])
+@pytest.mark.parametrize(("dtype", "share"), [("bfloat16", 0.52), ("int8", 0.65)])
 def test_fewer_bits(version, small_run, tmp_path, dtype, share) -> None:
+    """The table of positions, large beside so small a network, stays whole in int8."""
     settings = dataclasses.replace(QUICK, dtype=dtype, dev_sentences=2, max_bleu_loss=100.0)
     search = small_run.config.search
     smaller = ctranslate2_model.export(small_run, search, tmp_path / "m", settings, quietly)
