@@ -1,4 +1,4 @@
-"""Make a SavedModel of a run: ``python -m keras_transformer.export``."""
+"""Make a run ready to be served: ``python -m keras_transformer.export``."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ The version appears whole or not at all, after a check for what TensorFlow Servi
 It translates the first sentences of the run's dev set, and its BLEU goes into the card; with
 weights of fewer bits it must keep what the run has, or nothing is written.
 
+  python -m keras_transformer.export --run runs/en-de --to models/en-de --format ctranslate2
+      for CTranslate2's engine instead, which is to be installed: pip install ctranslate2
+
+That version holds the network (model.bin), the SentencePiece models to cut text with, and the
+card, whose translate_batch are the arguments to translate with, made of the same choices. Two
+mean something else there: the length penalty is length^alpha, and max_extra counts from the
+longest source allowed. The engine has no ALiBi, and no values wider or narrower than keys.
+
 A line tells of each step; the last one is the version's folder. Ctrl-C or SIGTERM leaves nothing
 behind; what a killed export left, the next one into the same folder removes."""
 
@@ -48,6 +56,11 @@ def main(argv: Sequence[str]) -> None:
     add_run(parser)
     add = parser.add_argument
     add("--to", metavar="DIR", help="Folder of the versions; its last name is the model's name.")
+    add(
+        "--format",
+        metavar="NAME",
+        help="saved_model, for TensorFlow Serving; or ctranslate2, for CTranslate2's engine.",
+    )
     add("--version", type=int, metavar="N", help="Number of the version; else the next one.")
     add(
         "--dtype",
@@ -68,7 +81,7 @@ def main(argv: Sequence[str]) -> None:
 
     chosen = {
         name: value
-        for name in ("version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
+        for name in ("format", "version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
         if (value := own.get(name)) is not None
     }
     settings = ExportSettings(**chosen)
@@ -81,7 +94,10 @@ def main(argv: Sequence[str]) -> None:
     next_version(Path(own.to), settings.version)
     _log("starting TensorFlow")
     import_tensorflow()
-    from keras_transformer.serving.saved_model import export
+    if settings.format == "ctranslate2":
+        from keras_transformer.serving.ctranslate2_model import export
+    else:
+        from keras_transformer.serving.saved_model import export
 
     with ended_by_sigterm():
         print(export(run, search, Path(own.to), settings, _log))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def test_what_is_left_out_comes_from_the_run(exported) -> None:
         ("--to m", "--run DIR is missing"),
         ("--run r", "--to DIR is missing"),
         ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
+        ("--run r --to m --format onnx", "format: expected one of saved_model, ctranslate2"),
         ("--run r --to m --version 0", "version: expected 1 or more, got 0"),
         (
             "--run r --to m --version 9223372036854775808",
@@ -67,6 +69,24 @@ def test_what_is_left_out_comes_from_the_run(exported) -> None:
 )
 def test_mistakes(exported, capsys, argv, message) -> None:
     assert export.main(argv.split()) == 2
+    assert message in capsys.readouterr().err
+    assert not exported
+
+
+def test_the_other_format(exported, monkeypatch, capsys) -> None:
+    module = pytest.importorskip("keras_transformer.serving.ctranslate2_model")
+    monkeypatch.setattr(module, "export", saved_model.export)
+    options = ["--run", "r", "--to", "m", "--format", "ctranslate2", "--dtype", "int8"]
+    assert export.main(options) == 0
+    ((_, directory, settings),) = exported
+    assert directory == Path("m")
+    assert (settings.format, settings.dtype) == ("ctranslate2", "int8")
+
+
+def test_the_other_format_without_its_package(exported, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert export.main(["--run", "r", "--to", "m", "--format", "ctranslate2"]) == 2
+    message = "ctranslate2 is not installed: python -m pip install ctranslate2"
     assert message in capsys.readouterr().err
     assert not exported
 
@@ -102,5 +122,12 @@ def test_help_names_every_signature_and_choice(capsys) -> None:
     for word in ("translate", "nbest", "options", "score", "align", "serving_default"):
         assert re.search(rf"^  .*\b{word}\b", text, re.MULTILINE)
     assert 'section 6.1 of "Attention Is All You Need"' in text
-    for option in ("--dtype", "--max_tokens", "--version", "--search.beam", "--search.max_extra"):
+    for option in (
+        "--format",
+        "--dtype",
+        "--max_tokens",
+        "--version",
+        "--search.beam",
+        "--search.max_extra",
+    ):
         assert option in text

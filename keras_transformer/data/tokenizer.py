@@ -109,6 +109,10 @@ class SentencePiece:
         """The piece behind each id; a space is U+2581."""
         return [self._model.id_to_piece(int(token)) for token in ids]
 
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text of ``pieces``; what is no piece of the vocabulary is unknown."""
+        return self._model.decode(list(pieces))
+
     def graph(self) -> Any:
         """The same tokenizer as TensorFlow ops, for an exported graph.
 

@@ -1,1 +1,1 @@
-"""From a trained run to a SavedModel, and a local server for it."""
+"""From a trained run to a SavedModel and a local server for it, or to CTranslate2."""

@@ -1,4 +1,4 @@
-"""The model card: what a SavedModel is and where it comes from, for people and programs."""
+"""The model card: what an export is and where it comes from, for people and programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "export.json"
 
 
 def write(directory: Path, card: dict[str, Any]) -> None:
-    """Put the card beside the SavedModel."""
+    """Put the card beside the model."""
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     (directory / FILE).write_text(text, encoding="utf-8")
 
@@ -26,12 +26,10 @@ def card(
     name: str,
     version: int,
     config: Config,
-    search: SearchConfig,
-    max_tokens: int,
+    interface: dict[str, Any],
     dtype: str,
     parameters: int,
     tokenizer: Tokenizer,
-    signatures: dict[str, Any],
     dev: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """All that is said about an export.
@@ -40,12 +38,10 @@ def card(
         name: The model's name.
         version: Number of the version.
         config: The configuration of the run.
-        search: How the export translates.
-        max_tokens: Longest source.
+        interface: How to call it and how it searches, which each format says in its own way.
         dtype: How weights are stored.
         parameters: How many the network has.
         tokenizer: The tokenizer inside.
-        signatures: The traced functions by name.
         dev: Scores on the dev set, None where they were not measured.
     """
     return {
@@ -53,16 +49,7 @@ def card(
         "version": version,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "languages": {"source": config.data.source, "target": config.data.target},
-        "signatures": {key: _signature(function) for key, function in signatures.items()},
-        "search": {
-            "beam": search.beam,
-            "alpha": search.alpha,
-            "n_best": search.n_best,
-            "max_extra": search.max_extra,
-            "min_length": search.min_length,
-            "no_repeat_ngram": search.no_repeat_ngram,
-            "max_tokens": max_tokens,
-        },
+        **interface,
         "dtype": dtype,
         "parameters": parameters,
         "tokenizer": {
@@ -73,6 +60,30 @@ def card(
         "model": dataclasses.asdict(config.model),
         "dev": dev,
         "versions": versions(),
+    }
+
+
+def of_signatures(
+    signatures: dict[str, Any], search: SearchConfig, max_tokens: int
+) -> dict[str, Any]:
+    """The interface of a SavedModel.
+
+    Args:
+        signatures: The traced functions by name.
+        search: How it translates.
+        max_tokens: Longest source.
+    """
+    return {
+        "signatures": {key: _signature(function) for key, function in signatures.items()},
+        "search": {
+            "beam": search.beam,
+            "alpha": search.alpha,
+            "n_best": search.n_best,
+            "max_extra": search.max_extra,
+            "min_length": search.min_length,
+            "no_repeat_ngram": search.no_repeat_ngram,
+            "max_tokens": max_tokens,
+        },
     }
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from keras_transformer.config import Config, SearchConfig
 from keras_transformer.errors import UserError
 
 Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Format = Literal["saved_model", "ctranslate2"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+"""Of a stored weight."""
 
 MAX_VERSION = 2**63 - 1
 """Greatest number of a version: servers keep it in 64 bits."""
@@ -26,6 +33,8 @@ class ExportSettings:
         ExportError: A value that makes no sense.
     """
 
+    format: Format = "saved_model"
+    """For TensorFlow Serving, or for CTranslate2."""
     version: int | None = None
     """Number of the version; None: one more than the greatest that is there."""
     dtype: Precision = "float32"
@@ -44,7 +53,42 @@ class ExportSettings:
                 raise ExportError(f"{name}: expected {least} or more, got {value}")
         if self.version is not None and self.version > MAX_VERSION:
             raise ExportError(f"version: expected at most {MAX_VERSION}, got {self.version}")
+        if self.format not in FORMATS:
+            raise ExportError(f"format: expected one of {', '.join(FORMATS)}, got {self.format!r}")
+        if self.format == "ctranslate2" and importlib.util.find_spec("ctranslate2") is None:
+            raise ExportError(
+                "format ctranslate2: the package ctranslate2 is not installed: "
+                "python -m pip install ctranslate2"
+            )
         if self.dtype not in PRECISIONS:
             raise ExportError(f"dtype: expected one of {', '.join(PRECISIONS)}, got {self.dtype!r}")
         if not self.max_bleu_loss >= 0:
             raise ExportError(f"max_bleu_loss: expected 0 or more, got {self.max_bleu_loss}")
+
+    def longest_source(self, config: Config) -> int:
+        """Tokens of the longest source, END counted.
+
+        Raises:
+            ExportError: The network of ``config`` has not learned so many positions.
+        """
+        max_tokens = self.max_tokens or config.data.max_tokens
+        limit = config.model.max_positions
+        if config.model.positions == "learned" and max_tokens > limit:
+            raise ExportError(
+                f"max_tokens: expected at most {limit}, as many positions as the network has "
+                f"learned, got {max_tokens}"
+            )
+        return max_tokens
+
+
+def refuse_samples(search: SearchConfig) -> None:
+    """Refuse a search that no export has.
+
+    Raises:
+        ExportError: It draws samples.
+    """
+    if search.sample:
+        raise ExportError(
+            "search.sample: expected false, an export searches with a beam, got true "
+            "(--search.sample false)"
+        )
