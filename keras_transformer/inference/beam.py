@@ -1,4 +1,4 @@
-"""Beam search as in the paper (section 6.1), as one ``tf.while_loop``.
+"""Beam search as in the paper (section 6.1), inside a graph.
 
 Each step extends the W live hypotheses of a sentence and keeps the 2 W best extensions.
 Those that end with END compete for the N places of the finished set, and are never extended
@@ -12,14 +12,15 @@ T tokens so far, START counted.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference import hypotheses
-from keras_transformer.inference.hypotheses import NEVER, VOID, Hypotheses, State, Step
+from keras_transformer.inference.hypotheses import NEVER, VOID, Hypotheses, State, Steps
 from keras_transformer.inference.rules import Bound
 
 
@@ -60,7 +61,7 @@ class _Loop(NamedTuple):
 class Beam:
     """One beam search; see ``search.beam_search`` for the arguments."""
 
-    step: Step
+    steps: Steps
     limits: tf.Tensor
     beam: int
     alpha: tf.Tensor  # (B,) float32
@@ -70,14 +71,36 @@ class Beam:
     end: int
     rules: Bound
 
-    def run(self, state: State) -> Hypotheses:
-        """Search from the given state to the end.
+    def of(self, sentences: tf.Tensor) -> Beam:
+        """The same search for some of the sentences, (b,) int32."""
+        return dataclasses.replace(
+            self,
+            limits=tf.gather(self.limits, sentences),
+            alpha=tf.gather(self.alpha, sentences),
+            rules=self.rules.of(hypotheses.rows_of(sentences, self.beam)),
+        )
 
-        Args:
-            state: What the first step gets; each tensor has R rows.
-        """
-        loop = self._initial(state)
-        shapes = _Loop(
+    def done(self, loop: _Loop) -> tf.Tensor:
+        """(B,) bool: the sentences that need no further step."""
+        return loop.done
+
+    def keep(self, loop: _Loop, sentences: tf.Tensor) -> _Loop:
+        """The loop of some of the sentences, (b,) int32."""
+
+        def kept(part: Any) -> Any:
+            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, sentences), part)
+
+        return _Loop(
+            loop.position,
+            kept(loop.done),
+            kept(loop.live),
+            kept(loop.finished),
+            self.steps.keep(loop.state, sentences),
+        )
+
+    def shapes(self, state: State) -> _Loop:
+        """The shapes that the parts of a loop may take."""
+        return _Loop(
             position=tf.TensorShape([]),
             done=tf.TensorShape([None]),
             live=_Live(
@@ -93,15 +116,9 @@ class Beam:
             ),
             state=hypotheses.invariants(state),
         )
-        (loop,) = tf.while_loop(
-            lambda loop: tf.reduce_any(~loop.done),
-            lambda loop: (self._advance(loop),),
-            (loop,),
-            shape_invariants=(shapes,),
-        )
-        return self._result(loop)
 
-    def _initial(self, state: State) -> _Loop:
+    def initial(self, state: State) -> _Loop:
+        """The loop before the first step."""
         batch = tf.shape(self.limits)[0]
         # All rows begin alike: only the first counts, or all would follow the same path.
         alone = tf.constant([[0.0] + [NEVER] * (self.beam - 1)])
@@ -123,22 +140,21 @@ class Beam:
             state=state,
         )
 
-    def _advance(self, loop: _Loop) -> _Loop:
+    def advance(self, loop: _Loop) -> _Loop:
+        """One step further."""
         last = tf.reshape(loop.live.tokens[:, :, -1], [-1])  # (R,)
-        logits, state = self.step(last, loop.position, loop.state)
+        logits, state = self.steps(last, loop.position, loop.state)
         extensions = self._extend(loop, logits)
         # Where no token is possible at all, what there is stays as it is.
         done = loop.done | (extensions.log_probabilities[:, 0] <= VOID)
         finished = self._finish(loop, extensions, done)
         live, parents = self._keep_alive(loop.live, extensions, done)
-        rows = tf.range(tf.shape(parents)[0])[:, None] * self.beam + parents  # (B, W)
-        rows = tf.reshape(rows, [-1])  # (R,)
         return _Loop(
             position=loop.position + 1,
             done=done | (live.lengths >= self.limits) | ~self._can_improve(live, finished),
             live=live,
             finished=finished,
-            state=tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state),
+            state=self.steps.reorder(state, parents),
         )
 
     def _extend(self, loop: _Loop, logits: tf.Tensor) -> _Extensions:
@@ -214,7 +230,7 @@ class Beam:
         bound = best / hypotheses.length_penalty(self.limits, self.alpha)
         return (best > VOID) & (bound > finished.scores[:, self.wanted - 1])
 
-    def _result(self, loop: _Loop) -> Hypotheses:
+    def result(self, loop: _Loop) -> Hypotheses:
         """The finished hypotheses, and live ones in the places that are still free."""
         live, finished = loop.live, loop.finished
         real = live.log_probabilities > VOID

@@ -7,15 +7,72 @@ V vocabulary, L tokens returned.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tensorflow as tf
 
 State = Any
-"""A nested structure of tensors, each with leading dimension R."""
+"""A nested structure of tensors: what a step gets from the one before it."""
 
 Step = Callable[[tf.Tensor, tf.Tensor, State], tuple[tf.Tensor, State]]
 """``step(tokens (R,) int32, position () int32, state) -> (logits (R, V), new state)``."""
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """A step function that says how its state follows the search."""
+
+    def __call__(
+        self, tokens: tf.Tensor, position: tf.Tensor, state: State
+    ) -> tuple[tf.Tensor, State]:
+        """As ``Step``."""
+
+    def extend(self, state: State, length: tf.Tensor) -> State:
+        """The state with room for positions below ``length``."""
+
+    def reorder(self, state: State, parents: tf.Tensor) -> State:
+        """The state in which row w of a sentence goes on from its row parents[b, w], (B, W)."""
+
+    def keep(self, state: State, sentences: tf.Tensor) -> State:
+        """The state of some of the sentences, (b,) int32."""
+
+
+@dataclass(frozen=True)
+class RowByRow:
+    """`Steps` of a plain step function, whose state has R rows in each of its tensors."""
+
+    step: Step
+    width: int
+    """W, rows of a sentence."""
+
+    def __call__(
+        self, tokens: tf.Tensor, position: tf.Tensor, state: State
+    ) -> tuple[tf.Tensor, State]:
+        return self.step(tokens, position, state)
+
+    def extend(self, state: State, length: tf.Tensor) -> State:
+        return state
+
+    def reorder(self, state: State, parents: tf.Tensor) -> State:
+        sentences = tf.range(tf.shape(parents)[0])[:, None]
+        rows = tf.reshape(sentences * self.width + parents, [-1])
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
+
+    def keep(self, state: State, sentences: tf.Tensor) -> State:
+        rows = rows_of(sentences, self.width)
+        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
+
+
+def steps_of(step: Step | Steps, width: int) -> Steps:
+    """``step`` as `Steps`, with ``width`` rows for each sentence."""
+    return step if isinstance(step, Steps) else RowByRow(step, width)
+
+
+def rows_of(sentences: tf.Tensor, width: int) -> tf.Tensor:
+    """The W rows of each of b sentences, (b * W,) int32."""
+    return tf.reshape(sentences[:, None] * width + tf.range(width), [-1])
+
 
 # Stands for log 0. It is finite, because -inf * 0 and -inf - -inf are NaN, and so large that
 # no sum of real log-probabilities comes near it: what lies below VOID is not a hypothesis.

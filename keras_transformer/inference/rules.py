@@ -9,6 +9,7 @@ V vocabulary, J ids hidden from a row.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -58,23 +59,33 @@ class Rules:
             width: Rows of each sentence.
             end: The token that finishes a hypothesis.
         """
-        rules: list[Rule] = []
-        if self.min_length:
-            least = tf.minimum(self.min_length, limits - 1)
-            rules.append(no_end_before(tf.repeat(least, width), end))
-        if self.no_repeat:
-            rules.append(no_repeat(self.no_repeat))
-        prefix = None if self.prefix is None else tf.repeat(self.prefix, width, axis=0)
-        return Bound(self.forbidden, tuple(rules), prefix)
+        least = tf.minimum(self.min_length, limits - 1) if self.min_length else None
+        each = [
+            None if values is None else tf.repeat(values, width, axis=0)
+            for values in (least, self.prefix)
+        ]
+        return Bound(self.forbidden, self.no_repeat, end, *each)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Rules for a batch; see ``Rules.bind``."""
+    """Rules for the rows of a batch; see ``Rules.bind``."""
 
     forbidden: tuple[int, ...]
-    rules: tuple[Rule, ...]
-    prefix: tf.Tensor | None  # (R, P)
+    no_repeat: int
+    end: int
+    least: tf.Tensor | None
+    """(R,) int32, tokens before END."""
+    prefix: tf.Tensor | None
+    """(R, P) int32."""
+
+    def of(self, rows: tf.Tensor) -> Bound:
+        """The rules for some of the rows, (r,) int32."""
+        least, prefix = (
+            None if values is None else tf.gather(values, rows)
+            for values in (self.least, self.prefix)
+        )
+        return dataclasses.replace(self, least=least, prefix=prefix)
 
     def candidates(
         self,
@@ -93,7 +104,12 @@ class Bound:
             position: () int32, tokens so far without START.
             order: (R, V) float32, by which tokens are the best; else their logits.
         """
-        hidden = [rule(tokens, position) for rule in self.rules]
+        rules: list[Rule] = []
+        if self.least is not None:
+            rules.append(no_end_before(self.least, self.end))
+        if self.no_repeat:
+            rules.append(no_repeat(self.no_repeat))
+        hidden = [rule(tokens, position) for rule in rules]
         return next_tokens(
             logits,
             count,

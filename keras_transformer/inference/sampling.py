@@ -10,6 +10,7 @@ Shapes: B batch, N samples, R rows (B * N), V vocabulary, K candidates, T tokens
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -18,7 +19,6 @@ import tensorflow as tf
 
 from keras_transformer.inference.hypotheses import NEVER, VOID, Hypotheses
 from keras_transformer.inference.rules import Bound
-from keras_transformer.inference.single import Choice
 
 
 @dataclass(frozen=True)
@@ -48,57 +48,65 @@ class Sampling:
         if not 0.0 < self.top_p <= 1.0:
             raise ValueError(f"top_p: expected 0 < share <= 1, got {self.top_p}")
 
-    def choice(self, rules: Bound, seeds: tf.Tensor) -> Choice:
-        """The choice of the next token.
-
-        Args:
-            rules: What may come next.
-            seeds: (R, 2) int32, one for each row.
-        """
-
-        def choose(
-            logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor]:
-            logits = tf.cast(logits, tf.float32)
-            noise = gumbel(seeds, position, tf.shape(logits)[1])  # (R, V)
-            if self.top_k == 0 and self.top_p == 1.0:
-                # The best in the order of the sums is the draw: nothing need be sorted.
-                order = self._sharpened(logits) + noise
-                found = rules.candidates(logits, 1, tokens, position, order)
-                sums = tf.gather(order, found.tokens, batch_dims=1)
-            else:
-                count = self.top_k or logits.shape[1] or tf.shape(logits)[1]
-                found = rules.candidates(logits, count, tokens, position)
-                sums = self._kept(found.log_probabilities)
-                sums += tf.gather(noise, found.tokens, batch_dims=1)
-            # What is allowed stands above what is not, even if a sum is -inf.
-            sums = tf.maximum(sums, tf.float32.min)
-            sums = tf.where(found.log_probabilities > VOID, sums, -np.inf)
-            best = tf.argmax(sums, axis=1, output_type=tf.int32)
-            return (
-                tf.gather(found.tokens, best, batch_dims=1),
-                tf.gather(found.log_probabilities, best, batch_dims=1),
-            )
-
-        return choose
-
-    def _sharpened(self, logarithms: tf.Tensor) -> tf.Tensor:
+    def sharpened(self, logarithms: tf.Tensor) -> tf.Tensor:
         """Relative logarithms at the temperature, the greatest 0."""
         greatest = tf.reduce_max(logarithms, axis=1, keepdims=True)
         return (logarithms - greatest) / self.temperature
 
-    def _kept(self, log_probabilities: tf.Tensor) -> tf.Tensor:
-        """(R, K): ``_sharpened`` values of sorted candidates, ``NEVER`` where not kept."""
+    def kept(self, log_probabilities: tf.Tensor) -> tf.Tensor:
+        """(R, K): ``sharpened`` values of sorted candidates, ``NEVER`` where not kept."""
         allowed = log_probabilities > VOID
         kept = allowed
         if self.top_k:
             kept &= tf.cumsum(tf.cast(allowed, tf.int32), axis=1) <= self.top_k
         sharpened = tf.where(kept, log_probabilities, NEVER)
-        sharpened = tf.maximum(self._sharpened(sharpened), NEVER)
+        sharpened = tf.maximum(self.sharpened(sharpened), NEVER)
         if self.top_p < 1.0:
             before = tf.cumsum(tf.nn.softmax(sharpened), axis=1, exclusive=True)
             kept &= before < self.top_p  # the first always is
         return tf.where(kept, sharpened, NEVER)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The choice of the next token at random."""
+
+    sampling: Sampling
+    rules: Bound
+    seeds: tf.Tensor
+    """(R, 2) int32, one for each row."""
+
+    def __call__(
+        self, logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See ``single.Choice``."""
+        sampling = self.sampling
+        logits = tf.cast(logits, tf.float32)
+        noise = gumbel(self.seeds, position, tf.shape(logits)[1])  # (R, V)
+        if sampling.top_k == 0 and sampling.top_p == 1.0:
+            # The best in the order of the sums is the draw: nothing need be sorted.
+            order = sampling.sharpened(logits) + noise
+            found = self.rules.candidates(logits, 1, tokens, position, order)
+            sums = tf.gather(order, found.tokens, batch_dims=1)
+        else:
+            count = sampling.top_k or logits.shape[1] or tf.shape(logits)[1]
+            found = self.rules.candidates(logits, count, tokens, position)
+            sums = sampling.kept(found.log_probabilities)
+            sums += tf.gather(noise, found.tokens, batch_dims=1)
+        # What is allowed stands above what is not, even if a sum is -inf.
+        sums = tf.maximum(sums, tf.float32.min)
+        sums = tf.where(found.log_probabilities > VOID, sums, -np.inf)
+        best = tf.argmax(sums, axis=1, output_type=tf.int32)
+        return (
+            tf.gather(found.tokens, best, batch_dims=1),
+            tf.gather(found.log_probabilities, best, batch_dims=1),
+        )
+
+    def of(self, rows: tf.Tensor) -> Draw:
+        """The choice for some of the rows, (r,) int32."""
+        return dataclasses.replace(
+            self, rules=self.rules.of(rows), seeds=tf.gather(self.seeds, rows)
+        )
 
 
 def gumbel(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
@@ -128,24 +136,10 @@ def row_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:
     return tf.reshape(seeds[:, None, :] + steps, [-1, 2])
 
 
-def grouped(rows: Hypotheses, samples: int) -> Hypotheses:
-    """The samples of each sentence together: finished ones first, then by score.
-
-    Args:
-        rows: One hypothesis for each of R rows.
-        samples: N, rows of each sentence.
-    """
-    finished, scores = (
-        tf.reshape(values, [-1, samples]) for values in (rows.finished, rows.scores)
-    )
-    by_score = tf.argsort(scores, direction="DESCENDING", stable=True)
-    ended = tf.cast(tf.gather(finished, by_score, batch_dims=1), tf.int32)
+def grouped(found: Hypotheses) -> Hypotheses:
+    """The samples of each sentence in order: finished ones first, then by score."""
+    by_score = tf.argsort(found.scores, direction="DESCENDING", stable=True)
+    ended = tf.cast(tf.gather(found.finished, by_score, batch_dims=1), tf.int32)
     first = tf.argsort(ended, direction="DESCENDING", stable=True)
     order = tf.gather(by_score, first, batch_dims=1)  # (B, N)
-
-    def sorted_rows(values: tf.Tensor) -> tf.Tensor:
-        whole = tf.shape(values)
-        each = tf.reshape(values, tf.concat([[whole[0] // samples, samples], whole[2:]], 0))
-        return tf.gather(each, order, batch_dims=1)
-
-    return Hypotheses(*(sorted_rows(values) for values in rows))
+    return Hypotheses(*(tf.gather(values, order, batch_dims=1) for values in found))

@@ -2,7 +2,7 @@
 
 Search sees no model: only ``step(tokens (R,), position, state) -> (logits (R, V), state)``
 with R = B * W rows, hypothesis w of sentence b in row b * W + w. Everything is plain
-TensorFlow in a ``tf.while_loop``, so that it runs eagerly, inside ``tf.function`` and from a
+TensorFlow in ``tf.while_loop``s, so that it runs eagerly, inside ``tf.function`` and from a
 SavedModel, with batch and length unknown when traced, and without any XLA operation.
 
 Whatever the search, a score is log P / ((5 + length) / 6)^alpha, END counted, and P is what
@@ -17,12 +17,12 @@ from __future__ import annotations
 import tensorflow as tf
 
 from keras_transformer.data.tokenizer import END, PAD, START
-from keras_transformer.inference import sampling
+from keras_transformer.inference import rounds, sampling
 from keras_transformer.inference.beam import Beam
-from keras_transformer.inference.hypotheses import Hypotheses, State, Step
+from keras_transformer.inference.hypotheses import Hypotheses, State, Step, Steps, steps_of
 from keras_transformer.inference.rules import FORBIDDEN, Rules
-from keras_transformer.inference.sampling import Sampling
-from keras_transformer.inference.single import Single, most_probable
+from keras_transformer.inference.sampling import Draw, Sampling
+from keras_transformer.inference.single import MostProbable, Single
 
 __all__ = [
     "FORBIDDEN",
@@ -31,6 +31,7 @@ __all__ = [
     "Sampling",
     "State",
     "Step",
+    "Steps",
     "beam_search",
     "forced_log_probabilities",
     "greedy",
@@ -60,7 +61,7 @@ def length_limits(source: tf.Tensor, max_extra: int) -> tf.Tensor:
 
 
 def beam_search(
-    step: Step,
+    step: Step | Steps,
     state: State,
     limits: tf.Tensor,
     *,
@@ -107,12 +108,13 @@ def beam_search(
     each = _for_each(alpha, limits)
     wanted = tf.convert_to_tensor(n_best if wanted is None else wanted)
     bound = rules.bind(limits, beam, end)
-    search = Beam(step, limits, beam, each, n_best, wanted, start, end, bound)
-    return search.run(state)
+    steps = steps_of(step, beam)
+    search = Beam(steps, limits, beam, each, n_best, wanted, start, end, bound)
+    return rounds.run(search, state, tf.shape(limits)[0], n_best)
 
 
 def greedy(
-    step: Step,
+    step: Step | Steps,
     state: State,
     limits: tf.Tensor,
     *,
@@ -142,12 +144,14 @@ def greedy(
     Raises:
         ValueError: ``alpha`` is below 0.
     """
-    choose = most_probable(rules.bind(limits, 1, end))
-    return Single(step, choose, limits, _for_each(alpha, limits), start, end).run(state)
+    choose = MostProbable(rules.bind(limits, 1, end))
+    steps = steps_of(step, 1)
+    search = Single(steps, choose, limits, _for_each(alpha, limits), start, end, 1)
+    return rounds.run(search, state, tf.shape(limits)[0], 1)
 
 
 def sample(
-    step: Step,
+    step: Step | Steps,
     state: State,
     limits: tf.Tensor,
     seeds: tf.Tensor,
@@ -184,13 +188,10 @@ def sample(
     """
     if samples < 1:
         raise ValueError(f"samples: expected 1 or more, got {samples}")
-    each = tf.repeat(limits, samples)
-    choose = sampling_from.choice(
-        rules.bind(limits, samples, end), sampling.row_seeds(seeds, samples)
-    )
-    penalties = tf.repeat(_for_each(alpha, limits), samples)
-    found = Single(step, choose, each, penalties, start, end).run(state)
-    return sampling.grouped(found, samples)
+    draw = Draw(sampling_from, rules.bind(limits, samples, end), sampling.row_seeds(seeds, samples))
+    each, penalties = (tf.repeat(values, samples) for values in (limits, _for_each(alpha, limits)))
+    search = Single(steps_of(step, samples), draw, each, penalties, start, end, samples)
+    return sampling.grouped(rounds.run(search, state, tf.shape(limits)[0], samples))
 
 
 def _for_each(alpha: tf.Tensor | float, limits: tf.Tensor) -> tf.Tensor:

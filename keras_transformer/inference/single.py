@@ -5,15 +5,15 @@ Shapes: R rows, V vocabulary, T tokens so far, START counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference import hypotheses
-from keras_transformer.inference.hypotheses import VOID, Hypotheses, State, Step
+from keras_transformer.inference.hypotheses import VOID, Hypotheses, State, Steps
 from keras_transformer.inference.rules import Bound
 
 
@@ -27,49 +27,97 @@ class _Loop(NamedTuple):
     state: State
 
 
-Choice = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""``choose(logits (R, V), tokens (R, T) int32, position () int32) -> (the next token of each
-row (R,) int32, its log-probability (R,) float32, below VOID where none is possible)``."""
+class Choice(Protocol):
+    """How the next token of each row is chosen."""
+
+    def __call__(
+        self, logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The next tokens.
+
+        Args:
+            logits: (R, V).
+            tokens: (R, T) int32, those so far, START first.
+            position: () int32, tokens so far without START.
+
+        Returns:
+            The next token of each row (R,) int32, and its log-probability (R,) float32, below
+            VOID where none is possible.
+        """
+
+    def of(self, rows: tf.Tensor) -> Choice:
+        """The choice for some of the rows, (r,) int32."""
 
 
-def most_probable(rules: Bound) -> Choice:
+@dataclass(frozen=True)
+class MostProbable:
     """The choice of greedy search: the most probable token that the rules allow."""
 
-    def choose(
-        logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
+    rules: Bound
+
+    def __call__(
+        self, logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        found = rules.candidates(logits, 1, tokens, position)
+        """See ``Choice``."""
+        found = self.rules.candidates(logits, 1, tokens, position)
         best = tf.argmax(found.log_probabilities, axis=1, output_type=tf.int32)  # (R,)
         return (
             tf.gather(found.tokens, best, batch_dims=1),
             tf.gather(found.log_probabilities, best, batch_dims=1),
         )
 
-    return choose
+    def of(self, rows: tf.Tensor) -> MostProbable:
+        """The choice for some of the rows, (r,) int32."""
+        return MostProbable(self.rules.of(rows))
 
 
 @dataclass(frozen=True)
 class Single:
     """One search of one hypothesis a row; see ``search.greedy`` and ``search.sample``."""
 
-    step: Step
+    steps: Steps
     choose: Choice
     limits: tf.Tensor  # (R,) int32
     alpha: tf.Tensor  # (R,) float32
     start: int
     end: int
+    width: int  # rows of a sentence
 
-    def run(self, state: State) -> Hypotheses:
-        """Search from the given state to the end.
+    def of(self, sentences: tf.Tensor) -> Single:
+        """The same search for some of the sentences, (b,) int32."""
+        rows = hypotheses.rows_of(sentences, self.width)
+        return dataclasses.replace(
+            self,
+            choose=self.choose.of(rows),
+            limits=tf.gather(self.limits, rows),
+            alpha=tf.gather(self.alpha, rows),
+        )
 
-        Args:
-            state: What the first step gets; each tensor has R rows.
+    def done(self, loop: _Loop) -> tf.Tensor:
+        """(B,) bool: the sentences that need no further step."""
+        return tf.reduce_all(tf.reshape(loop.done, [-1, self.width]), axis=1)
 
-        Returns:
-            One hypothesis for each row: B = R, N = 1.
-        """
+    def keep(self, loop: _Loop, sentences: tf.Tensor) -> _Loop:
+        """The loop of some of the sentences, (b,) int32."""
+        rows = hypotheses.rows_of(sentences, self.width)
+
+        def kept(part: tf.Tensor) -> tf.Tensor:
+            return tf.gather(part, rows)
+
+        return _Loop(
+            loop.position,
+            kept(loop.done),
+            kept(loop.finished),
+            kept(loop.log_probabilities),
+            kept(loop.lengths),
+            kept(loop.tokens),
+            self.steps.keep(loop.state, sentences),
+        )
+
+    def shapes(self, state: State) -> _Loop:
+        """The shapes that the parts of a loop may take."""
         rows = tf.TensorShape([None])
-        shapes = _Loop(
+        return _Loop(
             position=tf.TensorShape([]),
             done=rows,
             finished=rows,
@@ -78,22 +126,25 @@ class Single:
             tokens=tf.TensorShape([None, None]),
             state=hypotheses.invariants(state),
         )
-        (loop,) = tf.while_loop(
-            lambda loop: tf.reduce_any(~loop.done),
-            lambda loop: (self._advance(loop),),
-            (self._initial(state),),
-            shape_invariants=(shapes,),
-        )
+
+    def result(self, loop: _Loop) -> Hypotheses:
+        """What has been found: ``width`` hypotheses a sentence, in the order of their rows."""
         scores = loop.log_probabilities / hypotheses.length_penalty(loop.lengths, self.alpha)
+
+        def by_sentence(values: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(values, [-1, self.width])
+
+        tokens = loop.tokens[:, 1:]
         return Hypotheses(
-            tokens=loop.tokens[:, None, 1:],
-            lengths=loop.lengths[:, None],
-            scores=scores[:, None],
-            log_probabilities=loop.log_probabilities[:, None],
-            finished=loop.finished[:, None],
+            tokens=tf.reshape(tokens, [-1, self.width, loop.position]),
+            lengths=by_sentence(loop.lengths),
+            scores=by_sentence(scores),
+            log_probabilities=by_sentence(loop.log_probabilities),
+            finished=by_sentence(loop.finished),
         )
 
-    def _initial(self, state: State) -> _Loop:
+    def initial(self, state: State) -> _Loop:
+        """The loop before the first step."""
         rows = tf.shape(self.limits)[0]
         return _Loop(
             position=tf.constant(0),
@@ -105,8 +156,9 @@ class Single:
             state=state,
         )
 
-    def _advance(self, loop: _Loop) -> _Loop:
-        logits, state = self.step(loop.tokens[:, -1], loop.position, loop.state)
+    def advance(self, loop: _Loop) -> _Loop:
+        """One step further."""
+        logits, state = self.steps(loop.tokens[:, -1], loop.position, loop.state)
         token, added = self.choose(logits, loop.tokens, loop.position)
         # Where no token is possible at all, what there is stays as it is.
         done = loop.done | (added <= VOID)

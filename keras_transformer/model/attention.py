@@ -130,59 +130,102 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
         """
-        queries = self.queries(query)
-        keys_values = self.keys_values(memory)
-        output, weights = self.attend(queries, keys_values, attention_mask, training=training)
+        queries = _split_heads(project(query, self.query_kernel), self.heads, self.key_width)
+        if self.positions == "rotary":
+            queries = rotate(queries)
+        keys, values = self.keys_values(memory)
+        bias = None
+        if self.positions == "alibi":
+            bias = alibi_bias(self.heads, tf.shape(queries)[2], tf.shape(keys)[2])
+        drop = (lambda w: self.dropout(w, training=training)) if self.dropout_rate else None
+        context, weights = scaled_dot_product_attention(
+            queries, keys, values, attention_mask, bias, drop
+        )
+        output = project(_merge_heads(context), self.output_kernel)
         return (output, weights) if return_weights else output
 
-    def queries(self, x: tf.Tensor, position: tf.Tensor | int = 0) -> tf.Tensor:
-        """(B, T, D) to queries (B, H, T, K); ``position`` is that of the first of the T."""
-        queries = _split_heads(project(x, self.query_kernel), self.heads, self.key_width)
-        return rotate(queries, position) if self.positions == "rotary" else queries
-
-    def keys_values(self, x: tf.Tensor, position: tf.Tensor | int = 0) -> KeysValues:
-        """(B, S, D) to keys and values (B, H, S, K); ``position`` is that of the first."""
+    def keys_values(self, x: tf.Tensor) -> KeysValues:
+        """(B, S, D) to keys (B, H, S, K) and values (B, H, S, K')."""
         keys = _split_heads(project(x, self.key_kernel), self.heads, self.key_width)
         values = _split_heads(project(x, self.value_kernel), self.heads, self.value_width)
-        if self.positions == "rotary":
-            keys = rotate(keys, position)
-        return KeysValues(keys, values)
+        return KeysValues(rotate(keys) if self.positions == "rotary" else keys, values)
 
-    def attend(
-        self,
-        queries: tf.Tensor,
-        keys_values: KeysValues,
-        mask: tf.Tensor | None,
-        position: tf.Tensor | int = 0,
-        training: bool = False,
-        bias: tf.Tensor | None = None,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Attend with projected queries and keys, merge the heads and project.
+    # The rest is for search: W rows of each sentence, all at one position. Queries are scaled
+    # beforehand, masks are added to the scores, and what is the same in every step is made once.
 
-        Args:
-            queries: (B, H, T, K).
-            keys_values: Keys and values (B, H, S, K).
-            mask: Boolean, broadcasts to (B, H, T, S).
-            position: Position of the first query; the first key is at 0.
-            training: Whether dropout is on.
-            bias: Added to the scores, broadcasts to (B, H, T, S); not with "alibi", which has
-                its own.
+    def joint_kernel(self) -> tf.Tensor:
+        """Query, key and value kernels side by side: one product instead of three.
 
         Returns:
-            (B, T, D) and the weights (B, H, T, S) float32.
+            (D, H * (2 K + K')) in the type that the layer computes in; queries come out scaled.
         """
-        if self.positions == "alibi":
-            sizes = tf.shape(queries)[2], tf.shape(keys_values.keys)[2]
-            bias = alibi_bias(self.heads, *sizes, position)
-        context, weights = scaled_dot_product_attention(
-            queries,
-            keys_values.keys,
-            keys_values.values,
-            mask,
-            bias,
-            (lambda w: self.dropout(w, training=training)) if self.dropout_rate else None,
+        query = tf.convert_to_tensor(self.query_kernel) * self.key_width**-0.5
+        kernels = [query, *map(tf.convert_to_tensor, (self.key_kernel, self.value_kernel))]
+        return tf.cast(tf.concat(kernels, axis=1), self.compute_dtype)
+
+    def project_position(
+        self, x: tf.Tensor, joint_kernel: tf.Tensor, position: tf.Tensor | int, beam: int
+    ) -> tuple[tf.Tensor, KeysValues]:
+        """The queries, keys and values of one position.
+
+        Args:
+            x: (R, D), the W rows of a sentence next to each other.
+            joint_kernel: From ``joint_kernel``.
+            position: The position, the same for all rows.
+            beam: W.
+
+        Returns:
+            Scaled queries (B, H, W, K), keys (B * H, W * K) and values (B * H, W * K').
+        """
+        widths = self.key_width, self.key_width, self.value_width
+        parts = tf.split(
+            tf.matmul(x, joint_kernel), [self.heads * width for width in widths], axis=1
         )
-        return project(_merge_heads(context), self.output_kernel), weights
+        if self.positions == "rotary":
+            for part in (0, 1):
+                each = tf.reshape(parts[part], [-1, self.heads, 1, self.key_width])
+                parts[part] = rotate(each, position)
+        queries, keys, values = (
+            self._by_head(part, beam, width) for part, width in zip(parts, widths, strict=True)
+        )
+        flat = [
+            tf.reshape(part, [-1, beam * width])
+            for part, width in zip((keys, values), widths[1:], strict=True)
+        ]
+        return queries, KeysValues(*flat)
+
+    def scaled_queries(self, x: tf.Tensor, beam: int) -> tf.Tensor:
+        """(R, D) to scaled queries (B, H, W, K), of a layer without positions of its own."""
+        kernel = tf.cast(tf.convert_to_tensor(self.query_kernel), x.dtype)
+        queries = tf.matmul(x, kernel) * tf.cast(self.key_width**-0.5, x.dtype)
+        return self._by_head(queries, beam, self.key_width)
+
+    def attend_from(
+        self, queries: tf.Tensor, keys_values: KeysValues, bias: tf.Tensor
+    ) -> tf.Tensor:
+        """Attend with scaled queries, merge the heads and project.
+
+        Args:
+            queries: (B, H, W, K), scaled.
+            keys_values: Keys (B, H, S, K) and values (B, H, S, K').
+            bias: (B, H, W, S) float32, added to the scores.
+
+        Returns:
+            (R, D).
+        """
+        scores = tf.matmul(queries, keys_values.keys, transpose_b=True)  # (B, H, W, S)
+        weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+        context = tf.matmul(tf.cast(weights, queries.dtype), keys_values.values)
+        if context.shape[2] != 1:
+            context = tf.transpose(context, [0, 2, 1, 3])  # (B, W, H, K')
+        kernel = tf.cast(tf.convert_to_tensor(self.output_kernel), context.dtype)
+        return tf.matmul(tf.reshape(context, [-1, kernel.shape[0]]), kernel)
+
+    def _by_head(self, x: tf.Tensor, beam: int, width: int) -> tf.Tensor:
+        """R rows of H * K features to (B, H, W, K)."""
+        if beam == 1:  # nothing to transpose
+            return tf.reshape(x, [-1, self.heads, 1, width])
+        return tf.transpose(tf.reshape(x, [-1, beam, self.heads, width]), [0, 2, 1, 3])
 
     def compute_output_spec(
         self,
@@ -212,21 +255,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def _split_heads(x: tf.Tensor, heads: int, width: int) -> tf.Tensor:
-    # A length that is known, as in a search step, spares the operations that find it out.
-    length = x.shape[1]
-    if length == 1:  # nothing to transpose
-        return tf.reshape(x, [-1, heads, 1, width])  # (B, H, 1, K)
     shape = tf.shape(x)
-    sizes = [shape[0], shape[1]] if length is None else [-1, length]
-    x = tf.reshape(x, [*sizes, heads, width])  # (B, T, H, K)
+    x = tf.reshape(x, [shape[0], shape[1], heads, width])  # (B, T, H, K)
     return tf.transpose(x, [0, 2, 1, 3])  # (B, H, T, K)
 
 
 def _merge_heads(x: tf.Tensor) -> tf.Tensor:
-    heads, length, width = x.shape[1:]
-    if length == 1:
-        return tf.reshape(x, [-1, 1, heads * width])
+    heads, _, width = x.shape[1:]
     shape = tf.shape(x)
     x = tf.transpose(x, [0, 2, 1, 3])  # (B, T, H, K)
-    sizes = [shape[0], shape[2]] if length is None else [-1, length]
-    return tf.reshape(x, [*sizes, heads * width])  # (B, T, H * K)
+    return tf.reshape(x, [shape[0], shape[2], heads * width])  # (B, T, H * K)

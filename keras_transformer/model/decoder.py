@@ -13,19 +13,24 @@ from keras_transformer.model.attention import KeysValues
 from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.encoder import attention_from
 from keras_transformer.model.feed_forward import FeedForward
-from keras_transformer.model.masks import additive
 from keras_transformer.model.sublayer import SublayerConnection
 
 
-class Memory(NamedTuple):
-    """The encoder's output as one decoder layer sees it, the same in every step."""
+class Place(NamedTuple):
+    """Where a search step is, the same for every layer."""
 
-    keys: tf.Tensor
-    """(B, H, S, K)."""
-    values: tf.Tensor
-    """(B, H, S, K)."""
-    bias: tf.Tensor
-    """(B, 1, 1, S) float32, added to scores: keeps attention away from padding."""
+    position: tf.Tensor | int
+    """Of all rows."""
+    beam: int
+    """W, rows of a sentence."""
+    slots: tf.Tensor
+    """() int32, C * W: places of the cache, W for each position."""
+    rows: tf.Tensor
+    """(B * H,) int32: rows of the caches that belong to this position."""
+    past_bias: tf.Tensor
+    """(B, H, W, C * W) float32, added to the scores of self-attention."""
+    memory_bias: tf.Tensor
+    """(B, H, W, S) float32, added to the scores of the attention to the encoder."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -101,59 +106,69 @@ class DecoderLayer(ConfiguredLayer):
         )
         return x, weights[0]
 
-    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> Memory:
+    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> KeysValues:
         """What every step needs of the source.
 
         Args:
             memory: (B, S, D) from the encoder.
             source_mask: Boolean (B, 1, 1, S).
+
+        Returns:
+            Keys (B, H, S, K) and values (B, H, S, K') of the attention to the encoder.
         """
         keys, values = self.cross_attention.keys_values(memory)
         # A sentence without any token gives nothing, whatever the weights are.
         real = tf.reduce_any(source_mask, axis=-1, keepdims=True)
-        return Memory(keys, values * tf.cast(real, values.dtype), additive(source_mask))
+        return KeysValues(keys, values * tf.cast(real, values.dtype))
 
     def step(
         self,
         x: tf.Tensor,
+        joint_kernel: tf.Tensor,
         past: KeysValues,
-        memory: Memory,
-        position: tf.Tensor,
-        beam: int,
+        memory: KeysValues,
+        place: Place,
     ) -> tuple[tf.Tensor, KeysValues]:
         """Decode one position of every row, given keys and values of those before it.
 
         Args:
-            x: (R, 1, D), the ``beam`` rows of one sentence next to each other.
-            past: Self-attention keys and values so far, (R, H, t, K).
+            x: (R, D), the W rows of one sentence next to each other.
+            joint_kernel: That of the self-attention.
+            past: Rows of self-attention keys (B * H * C, W * K) and values (B * H * C, W * K').
             memory: From ``remember``, once for each sentence.
-            position: t, the index of this position.
-            beam: W, rows of a sentence.
+            place: Where all rows are, and what they may see.
 
         Returns:
-            (R, 1, D), and keys and values (R, H, t + 1, K).
+            (R, D), and ``past`` with the keys and values of this position, written into the
+            very tensors that came in.
         """
         kept: list[KeysValues] = []
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
             attention = self.self_attention
-            new = attention.keys_values(y, position)
-            keys_values = KeysValues(
-                tf.concat([past.keys, new.keys], axis=2),
-                tf.concat([past.values, new.values], axis=2),
+            queries, new = attention.project_position(y, joint_kernel, place.position, place.beam)
+            updated = KeysValues(
+                *(
+                    # The functional updates copy all of a cache to write one position.
+                    tf.raw_ops.InplaceUpdate(x=rows, i=place.rows, v=own)
+                    for rows, own in zip(past, new, strict=True)
+                )
             )
-            kept.append(keys_values)
-            return attention.attend(attention.queries(y, position), keys_values, None, position)[0]
+            kept.append(updated)
+            widths = attention.key_width, attention.value_width
+            slots = KeysValues(
+                *(
+                    tf.reshape(part, [-1, attention.heads, place.slots, width])
+                    for part, width in zip(updated, widths, strict=True)
+                )
+            )
+            return attention.attend_from(queries, slots, place.past_bias)
 
         def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
             attention = self.cross_attention
             # The W rows of a sentence attend to the same keys, as W positions of it would.
-            beams = tf.reshape(y, [-1, beam, self.config.d_model])  # (B, W, D)
-            keys_values = KeysValues(memory.keys, memory.values)
-            output, _ = attention.attend(
-                attention.queries(beams), keys_values, None, bias=memory.bias
-            )
-            return tf.reshape(output, [-1, 1, self.config.d_model])  # (R, 1, D)
+            queries = attention.scaled_queries(y, place.beam)
+            return attention.attend_from(queries, memory, place.memory_bias)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_cross(x, sublayer=attend_to_memory)
@@ -208,22 +223,26 @@ class Decoder(LayerStack):
         x = self.finish(x)
         return (x, weights) if return_weights else x
 
-    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[Memory]:
+    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[KeysValues]:
         """`DecoderLayer.remember` of each layer."""
         return [layer.remember(memory, source_mask) for layer in self.layers]
+
+    def joint_kernels(self) -> list[tf.Tensor]:
+        """`MultiHeadAttention.joint_kernel` of each layer's self-attention."""
+        return [layer.self_attention.joint_kernel() for layer in self.layers]
 
     def step(
         self,
         x: tf.Tensor,
+        joint_kernels: list[tf.Tensor],
         past: list[KeysValues],
-        memory: list[Memory],
-        position: tf.Tensor,
-        beam: int,
+        memory: list[KeysValues],
+        place: Place,
     ) -> tuple[tf.Tensor, list[KeysValues]]:
         """Decode one position of every row; see `DecoderLayer.step`, which it stacks."""
         kept = []
-        for layer, layer_past, layer_memory in zip(self.layers, past, memory, strict=True):
-            x, keys_values = layer.step(x, layer_past, layer_memory, position, beam)
+        for layer, *own in zip(self.layers, joint_kernels, past, memory, strict=True):
+            x, keys_values = layer.step(x, *own, place)
             kept.append(keys_values)
         return self.finish(x), kept
 

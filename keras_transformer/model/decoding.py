@@ -1,25 +1,46 @@
-"""The network one target position at a time, for search."""
+"""The network one target position at a time, for search.
+
+What a step needs of earlier positions, keys and values of self-attention, stands in caches
+with room for C positions and W rows for each sentence and position. A search that replaces a
+hypothesis by an extension of another moves nothing there: each hypothesis has a list of
+ancestors, the row that it came through at each position, and attends to these only.
+
+Shapes: B batch, W rows of a sentence, R rows (B * W), S source length, T target length,
+C capacity, H heads, K and K' widths of a key and a value, D model width, V vocabulary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import KeysValues
-from keras_transformer.model.masks import look_ahead_mask, padding_mask
+from keras_transformer.model.decoder import Place
+from keras_transformer.model.masks import additive, look_ahead_mask, padding_mask
+from keras_transformer.model.positions import alibi_bias
 
-State = list[KeysValues]
-Step = Callable[[tf.Tensor, tf.Tensor, State], tuple[tf.Tensor, State]]
+NOBODY = -1
+"""The ancestor at positions that are still to come."""
+
+
+class State(NamedTuple):
+    """What a step needs besides its tokens."""
+
+    ancestors: tf.Tensor
+    """(B, W, C) int32: the row, 0 to W - 1, that each hypothesis came through."""
+    past: list[KeysValues]
+    """For each layer rows of keys (B * H * C, W * K) and values (B * H * C, W * K')."""
+    memory: list[KeysValues]
+    """For each layer keys (B, H, S, K) and values (B, H, S, K') of the source."""
+    memory_bias: tf.Tensor
+    """(B, H, W, S) float32: keeps attention away from padding of the source."""
 
 
 class Decoding:
     """Step function of a Transformer.
-
-    The state is passed in and out and nothing is kept on a layer, so that a search may
-    reorder, drop or repeat rows as it likes.
 
     Args:
         model: A model from `transformer.build`.
@@ -34,7 +55,7 @@ class Decoding:
         self._target_embedding = transformer.target_embedding(model)
         self._projection = transformer.projection(model)
 
-    def start(self, source: tf.Tensor, beam: int = 1) -> tuple[Step, State]:
+    def start(self, source: tf.Tensor, beam: int = 1) -> tuple[Steps, State]:
         """Encode the source and prepare to decode.
 
         Args:
@@ -42,23 +63,21 @@ class Decoding:
             beam: W, rows for each sentence.
 
         Returns:
-            A step function, ``(tokens (R,), position, state) -> (logits (R, V), state)``
-            with R = B * W and row b * W + w, and the state before the first position:
-            for each layer keys and values (R, H, t, K), of which t grows from 0 by one a
-            step; a loop in a graph must leave it open (``shape_invariants``). A step hides
-            no earlier tokens: a row that is to be continued has no padding in it.
+            The step function, and the state before the first position, which has no room yet:
+            see ``Steps.extend``.
         """
         mask = padding_mask(source)
-        memory = self._decoder.remember(self._encode(source, mask), mask)
-
-        def step(tokens: tf.Tensor, position: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
-            x = self._target_embedding(tokens[:, None])  # (R, 1, D)
-            x = self._target_positions(x, first=position)
-            x, state = self._decoder.step(x, state, memory, position, beam)
-            x = tf.reshape(x, [-1, x.shape[-1]])  # (R, D)
-            return self._projection(x, reverse=True), state  # (R, V)
-
-        return step, self._empty_state(tf.shape(source)[0] * beam)
+        config = self._decoder.config
+        shape = [1, config.heads, beam, 1]
+        state = State(
+            tf.zeros([tf.shape(source)[0], beam, 0], tf.int32),
+            self._no_past(beam),
+            self._decoder.remember(self._encode(source, mask), mask),
+            tf.tile(additive(mask), shape),
+        )
+        return Steps(
+            self._decoder, self._target_embedding, self._target_positions, self._projection, beam
+        ), state
 
     def forward(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """All positions of given targets at once, with the attention to the encoder.
@@ -86,13 +105,114 @@ class Decoding:
         embedded = self._source_positions(self._source_embedding(source))
         return self._encoder(embedded, mask)  # (B, S, D)
 
-    def _empty_state(self, rows: tf.Tensor) -> State:
+    def _no_past(self, beam: int) -> list[KeysValues]:
         config, dtype = self._decoder.config, self._decoder.compute_dtype
-
-        def empty(width: int) -> tf.Tensor:
-            return tf.zeros([rows, config.heads, 0, width], dtype)
-
+        widths = config.key_width, config.value_width
         return [
-            KeysValues(empty(config.key_width), empty(config.value_width))
+            KeysValues(*(tf.zeros([0, beam * width], dtype) for width in widths))
             for _ in range(config.decoder_layers)
         ]
+
+
+class Steps:
+    """``(tokens (R,), position, state) -> (logits (R, V) float32, state)``, row b * W + w for
+    hypothesis w of sentence b.
+
+    Made by ``Decoding.start``. A step writes into the caches of the state that it is given:
+    only the state that it returns may be used afterwards. It hides no earlier tokens: a row
+    that is to be continued has no padding in it.
+    """
+
+    def __init__(
+        self,
+        decoder: keras.layers.Layer,
+        embedding: keras.layers.Layer,
+        positions: keras.layers.Layer,
+        projection: keras.layers.Layer,
+        beam: int,
+    ) -> None:
+        self._decoder = decoder
+        self._embedding = embedding
+        self._positions = positions
+        self._beam = beam
+        # The same in every step.
+        self._joint_kernels = decoder.joint_kernels()
+        self._columns = projection.columns()  # (D, V)
+
+    def __call__(
+        self, tokens: tf.Tensor, position: tf.Tensor | int, state: State
+    ) -> tuple[tf.Tensor, State]:
+        """One position of every row; ``position`` must be below the capacity."""
+        x = self._positions(self._embedding(tokens[:, None]), first=position)  # (R, 1, D)
+        own = tf.range(self._beam)[:, None]
+        now = tf.range(tf.shape(state.ancestors)[2]) == position
+        ancestors = tf.where(now, own, state.ancestors)  # (B, W, C)
+        place = self._place(position, ancestors, state.memory_bias)
+        x = tf.reshape(x, [-1, x.shape[-1]])  # (R, D)
+        x, past = self._decoder.step(x, self._joint_kernels, state.past, state.memory, place)
+        logits = tf.cast(tf.matmul(x, self._columns), tf.float32)
+        return logits, state._replace(ancestors=ancestors, past=past)
+
+    def extend(self, state: State, length: tf.Tensor | int) -> State:
+        """The state with room for ``length`` positions, at least as many as it has."""
+        batch, _, capacity = tf.unstack(tf.shape(state.ancestors))
+        more = length - capacity
+        groups = batch * self._decoder.config.heads
+
+        def wider(rows: tf.Tensor) -> tf.Tensor:
+            width = rows.shape[1]
+            # Written to in place, it must be new in each run: `Empty` is never made a constant.
+            room = tf.raw_ops.Empty(shape=[groups, more * width], dtype=rows.dtype, init=True)
+            grown = tf.concat([tf.reshape(rows, [groups, capacity * width]), room], axis=1)
+            return tf.reshape(grown, [-1, width])
+
+        return state._replace(
+            ancestors=tf.pad(state.ancestors, [[0, 0], [0, 0], [0, more]], constant_values=NOBODY),
+            past=tf.nest.map_structure(wider, state.past),
+        )
+
+    def reorder(self, state: State, parents: tf.Tensor) -> State:
+        """The state in which hypothesis w goes on from what was hypothesis parents[b, w].
+
+        Args:
+            state: Of some step.
+            parents: (B, W) int32, each from 0 to W - 1.
+        """
+        return state._replace(ancestors=tf.gather(state.ancestors, parents, batch_dims=1))
+
+    def keep(self, state: State, sentences: tf.Tensor) -> State:
+        """The state of some of the sentences.
+
+        Args:
+            state: Of some step.
+            sentences: (b,) int32, the sentences that are kept, in their new order.
+        """
+        batch = tf.shape(state.ancestors)[0]
+
+        def kept(rows: tf.Tensor) -> tf.Tensor:
+            width = rows.shape[1]
+            each = tf.shape(rows)[0] // tf.maximum(batch, 1)
+            own = tf.gather(tf.reshape(rows, [batch, each * width]), sentences)
+            return tf.reshape(own, [-1, width])
+
+        return State(
+            tf.gather(state.ancestors, sentences),
+            tf.nest.map_structure(kept, state.past),
+            tf.nest.map_structure(lambda part: tf.gather(part, sentences), state.memory),
+            tf.gather(state.memory_bias, sentences),
+        )
+
+    def _place(
+        self, position: tf.Tensor | int, ancestors: tf.Tensor, memory_bias: tf.Tensor
+    ) -> Place:
+        heads, beam = self._decoder.config.heads, self._beam
+        batch, _, capacity = tf.unstack(tf.shape(ancestors))
+        visible = ancestors[..., None] == tf.range(beam)  # (B, W, C, W)
+        slots = capacity * beam
+        bias = additive(tf.reshape(visible, [-1, 1, beam, slots]))
+        bias = tf.tile(bias, [1, heads, 1, 1])  # one addition of like shapes in each layer
+        if self._decoder.config.positions == "alibi":
+            bias += tf.repeat(alibi_bias(heads, 1, capacity, position), beam, axis=3)
+        return Place(
+            position, beam, slots, tf.range(batch * heads) * capacity + position, bias, memory_bias
+        )

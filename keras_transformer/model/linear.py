@@ -14,19 +14,20 @@ def project(x: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
     matrices that are added up afterwards.
 
     Args:
-        x: (B, T, I).
+        x: (B, T, I), or flat (R, I).
         kernel: (I, O).
         bias: (O,), or None.
 
     Returns:
-        (B, T, O).
+        (B, T, O), or (R, O).
     """
     # Keras casts variables inside a layer's `__call__` only; a search step is outside.
     kernel = tf.cast(tf.convert_to_tensor(kernel), x.dtype)
-    flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
+    flat = x if x.shape.rank == 2 else tf.reshape(x, [-1, kernel.shape[0]])
+    flat = tf.matmul(flat, kernel)
     if bias is not None:
         flat = tf.nn.bias_add(flat, tf.cast(tf.convert_to_tensor(bias), x.dtype))
-    if x.shape[1] is not None:  # as the 1 of a search step: nothing to find out in the graph
-        return tf.reshape(flat, [-1, x.shape[1], kernel.shape[1]])
+    if x.shape.rank == 2:
+        return flat
     shape = tf.shape(x)
     return tf.reshape(flat, [shape[0], shape[1], kernel.shape[1]])

@@ -160,16 +160,19 @@ def test_finished_samples_come_first_then_the_better_ones(scripted):
 
 
 def test_grouping_by_hand():
-    rows = search.Hypotheses(
-        tokens=tf.constant([[[4]], [[5]], [[6]], [[7]]]),
-        lengths=tf.ones([4, 1], tf.int32),
-        scores=tf.constant([[-1.0], [-3.0], [-2.0], [-4.0]]),
-        log_probabilities=tf.constant([[-10.0], [-30.0], [-20.0], [-40.0]]),
-        finished=tf.constant([[False], [True], [True], [False]]),
+    found = search.Hypotheses(
+        tokens=tf.constant([[[4], [5], [6], [7]], [[7], [6], [5], [4]]]),
+        lengths=tf.ones([2, 4], tf.int32),
+        scores=tf.constant([[-1.0, -3.0, -2.0, -4.0]] * 2),
+        log_probabilities=tf.constant([[-10.0, -30.0, -20.0, -40.0]] * 2),
+        finished=tf.constant([[False, True, True, False], [True, True, True, True]]),
     )
-    assert grouped(rows, 4).tokens.numpy().tolist() == [[[6], [5], [4], [7]]]
-    assert grouped(rows, 4).log_probabilities.numpy().tolist() == [[-20.0, -30.0, -10.0, -40.0]]
-    assert grouped(rows, 2).tokens.numpy().tolist() == [[[5], [4]], [[6], [7]]]
+    ordered = grouped(found)
+    assert ordered.tokens.numpy().tolist() == [[[6], [5], [4], [7]], [[7], [5], [6], [4]]]
+    assert ordered.log_probabilities.numpy().tolist() == [
+        [-20.0, -30.0, -10.0, -40.0],
+        [-10.0, -20.0, -30.0, -40.0],
+    ]
 
 
 def test_no_end_ever_is_a_partial_result_at_the_limit(scripted):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.inference import hypotheses
 from keras_transformer.model import transformer
 from keras_transformer.model.decoding import Decoding
 
@@ -41,6 +42,7 @@ def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarr
 def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
     """Logits (R, T, V), one step after the other."""
     step, state = Decoding(model).start(source, beam=len(target) // source.shape[0])
+    state = step.extend(state, target.shape[1])
     logits = []
     for position in range(target.shape[1]):
         row, state = step(tf.constant(target[:, position]), tf.constant(position), state)
@@ -106,32 +108,69 @@ def test_a_source_of_padding_is_finite_and_alone(tiny_model: Any) -> None:
 def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions)
     # After two steps each sentence goes on from other prefixes, one of them twice.
+    parents = tf.constant([[2, 0, 0], [0, 2, 1]])
     order = [2, 0, 0, 3, 5, 4]
     target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
     step, state = Decoding(model).start(SOURCE, beam=3)
+    state = step.extend(state, 3)
     for position in range(4):
         if position == 2:
-            state = tf.nest.map_structure(lambda part: tf.gather(part, order), state)
+            state = step.reorder(state, parents)
+        if position == 3:
+            state = step.extend(state, 5)  # more than needed
         tokens = TARGET[:, position]
         logits, state = step(tf.constant(tokens), tf.constant(position), state)
     np.testing.assert_allclose(logits, _full(model, SOURCE, target)[:, -1], atol=2e-5)
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, decoder_layers=2)
+    step, state = Decoding(model).start(SOURCE, beam=3)
+    state = step.extend(state, 6)
+    for position in range(2):
+        _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
+    for sentences in ([1, 0], [1], []):
+        rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
+        kept = step.keep(state, tf.constant(sentences, tf.int32))
+        logits, _ = step(tf.constant(TARGET[rows, 2]), tf.constant(2), kept)
+        full = _full(model, SOURCE, TARGET[:, :3])[rows, -1]
+        np.testing.assert_allclose(logits, full, atol=2e-5)
+
+
 def test_state_is_passed_and_not_kept(tiny_model: Any) -> None:
     step, state = Decoding(tiny_model()).start(SOURCE)
+    state = step.extend(state, 4)
     first = tf.constant([2, 2])
     once, after = step(first, tf.constant(0), state)
     step(tf.constant([7, 8]), tf.constant(1), after)
     again, _ = step(first, tf.constant(0), state)
     np.testing.assert_array_equal(once, again)
-    for part in tf.nest.flatten(state):
-        assert part.shape[:3] == (2, 2, 0)
-    for part in tf.nest.flatten(after):
-        assert part.shape[:3] == (2, 2, 1)
+    assert state.ancestors.numpy().tolist() == [[[-1] * 4]] * 2
+    assert after.ancestors.numpy().tolist() == [[[0, -1, -1, -1]]] * 2
+
+
+def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
+    # With a fixed batch everything about the first caches is known when the graph is made.
+    model = tiny_model()
+
+    @tf.function
+    def caches() -> Any:
+        step, state = Decoding(model).start(SOURCE)
+        _, state = step(tf.constant([2, 2]), 0, step.extend(state, 2))
+        return state.past
+
+    first = tf.nest.flatten(caches())
+    before = [part.numpy() for part in first]
+    for part in first:
+        tf.raw_ops.InplaceUpdate(x=part, i=[1], v=tf.fill([1, part.shape[1]], 7.0))
+    for part, own in zip(tf.nest.flatten(caches()), before, strict=True):
+        np.testing.assert_array_equal(part, own)
 
 
 def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
     step, state = Decoding(tiny_model()).start(SOURCE)
+    state = step.extend(state, 1)
     tokens = tf.constant([2, 2])
     np.testing.assert_array_equal(step(tokens, 0, state)[0], step(tokens, tf.constant(0), state)[0])
 
@@ -152,18 +191,15 @@ def _loop(model: keras.Model, beam: int) -> Any:
 
         said = tf.TensorArray(tf.int32, 5, element_shape=[None])
         first = tf.fill([rows], 2)
-        open_length = tf.nest.map_structure(
-            lambda part: tf.TensorShape([None, part.shape[1], None, part.shape[3]]), state
-        )
         _, _, said, _ = tf.while_loop(
             lambda position, *_: position < 5,
             body,
-            (0, first, said, state),
+            (0, first, said, step.extend(state, 5)),
             shape_invariants=(
                 tf.TensorShape([]),
                 tf.TensorShape([None]),
                 tf.TensorShape(None),
-                open_length,
+                hypotheses.invariants(state),
             ),
         )
         return tf.transpose(said.stack())
