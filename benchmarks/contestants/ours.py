@@ -19,14 +19,15 @@ import tensorflow as tf  # noqa: E402
 from keras_transformer import Translator  # noqa: E402
 from keras_transformer.config import ModelConfig  # noqa: E402
 from keras_transformer.inference.grouping import padded_ids  # noqa: E402
-from keras_transformer.inference.search import Rules, beam_search  # noqa: E402
+from keras_transformer.inference.hypotheses import steps_of  # noqa: E402
+from keras_transformer.inference.search import Rules, Steps, beam_search  # noqa: E402
 from keras_transformer.model import transformer  # noqa: E402
 from keras_transformer.model.decoding import Decoding  # noqa: E402
 from keras_transformer.run import Run  # noqa: E402
 
 
 def search_exactly(
-    start: Any, source: tf.Tensor, settings: dict[str, Any], changed: Any = None
+    start: Any, source: tf.Tensor, settings: dict[str, Any], times: Any = None
 ) -> tf.Tensor:
     """The best translation of just ``length`` tokens, (B, length) ids, END last.
 
@@ -34,12 +35,14 @@ def search_exactly(
         start: ``Decoding.start``, or what stands in for it.
         source: (B, S) int32.
         settings: ``beam``, ``alpha`` and ``length``.
-        changed: From a step function to the one to use.
+        times: Where to note when each step begins.
     """
     beam, length = settings["beam"], settings["length"]
     step, state = start(source, beam)
+    if times is not None:
+        step = Timed(steps_of(step, beam), times)
     found = beam_search(
-        changed(step) if changed else step,
+        step,
         state,
         tf.fill([tf.shape(source)[0]], length),
         beam=beam,
@@ -61,15 +64,37 @@ class WithoutCache:
         self._projection = transformer.projection(model)
 
     def start(self, source: tf.Tensor, beam: int) -> tuple[Any, tf.Tensor]:
-        """As ``Decoding.start``; the state is the tokens so far, (R, t)."""
+        """As ``Decoding.start``; the state is the source (R, S) and the tokens so far (R, t)."""
+
+        def step(tokens: tf.Tensor, position: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+            source, target = state
+            target = tf.concat([target, tokens[:, None]], axis=1)
+            features = self._features({"source": source, "target": target}, training=False)
+            return self._projection(features[:, -1], reverse=True), (source, target)
+
         repeated = tf.repeat(source, beam, axis=0)
+        return step, (repeated, tf.zeros([tf.shape(repeated)[0], 0], tf.int32))
 
-        def step(tokens: tf.Tensor, position: tf.Tensor, state: tf.Tensor) -> tuple[Any, Any]:
-            state = tf.concat([state, tokens[:, None]], axis=1)
-            features = self._features({"source": repeated, "target": state}, training=False)
-            return self._projection(features[:, -1], reverse=True), state
 
-        return step, tf.zeros([tf.shape(source)[0] * beam, 0], tf.int32)
+class Timed:
+    """Steps that note when each of them begins.
+
+    Args:
+        steps: What is timed.
+        times: (T,) float64, seconds.
+    """
+
+    def __init__(self, steps: Steps, times: tf.Variable) -> None:
+        self._steps = steps
+        self._times = times
+        self.extend, self.reorder, self.keep = steps.extend, steps.reorder, steps.keep
+
+    def __call__(self, tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
+        """As ``Step``; its tokens come when the step before is done."""
+        with tf.control_dependencies([tokens]):
+            now = tf.timestamp()
+        self._times.scatter_nd_update([[position]], [now])
+        return self._steps(tokens, position, state)
 
 
 def build(settings: dict[str, Any]) -> keras.Model:
@@ -128,18 +153,9 @@ def positions(settings: dict[str, Any]) -> Any:
     start = Decoding(model).start if settings["cache"] else WithoutCache(model).start
     times = tf.Variable(tf.zeros([settings["length"]], tf.float64))
 
-    def timed(step: Any) -> Any:
-        def timed_step(tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
-            with tf.control_dependencies([tokens]):
-                now = tf.timestamp()
-            times.scatter_nd_update([[position]], [now])
-            return step(tokens, position, state)
-
-        return timed_step
-
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def find(source: tf.Tensor) -> tf.Tensor:
-        return search_exactly(start, source, settings, timed)
+        return search_exactly(start, source, settings, times)
 
     def answer(request: dict[str, Any]) -> list[list[float]]:
         (batch,) = request["batches"]
