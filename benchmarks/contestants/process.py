@@ -47,6 +47,7 @@ class Case:
     """What was measured of one contestant in one case."""
 
     seconds: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
     memory: float = 0.0
     outputs: list[Any] = field(default_factory=list)
 
@@ -84,6 +85,7 @@ class Running:
         reply = self._read()
         if case is not None:
             case.seconds.append(reply["seconds"])
+            case.worked.append(reply["worked"])
             case.memory, case.outputs = reply["memory"], reply["outputs"]
         return reply["seconds"]
 

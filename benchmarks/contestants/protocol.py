@@ -1,9 +1,9 @@
 """How a contestant answers: a line of JSON in, a line of JSON out. Standard library only.
 
 A request has ``batches``, lists of sentences as lists of ids, or ``lines``, text. The answer has
-``outputs`` (one for each sentence, in order, ids or text), the ``seconds`` that they took and
-the greatest ``memory`` of the process so far, MiB. A first line with memory and versions comes
-when all is loaded.
+``outputs`` (one for each sentence, in order, ids or text), the ``seconds`` that they took, the
+seconds that processors ``worked`` for them, and the greatest ``memory`` of the process so far,
+MiB. A first line with memory and versions comes when all is loaded.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def serve(
         print(json.dumps({"memory": peak(), "versions": versions}), file=file, flush=True)
         for line in sys.stdin:
             request = json.loads(line)
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             outputs = answer(request)
-            seconds = time.perf_counter() - started
-            reply = {"outputs": outputs, "seconds": seconds, "memory": peak()}
+            seconds, worked = time.perf_counter() - started, time.process_time() - worked
+            reply = {"outputs": outputs, "seconds": seconds, "worked": worked, "memory": peak()}
             print(json.dumps(reply), file=file, flush=True)
 
 
