@@ -1,0 +1,119 @@
+"""CTranslate2 as a contestant: ``python ct2.py SETTINGS``, see ``protocol.py``.
+
+Runs in an environment of its own, but for ``prepare``, which is this package's conversion of
+the common weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import protocol
+
+
+class Numbers:
+    """Stands for both sides of a tokenizer where there is no text: each piece is its id.
+
+    Args:
+        size: Ids.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.source = self.target = self
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The names of ids."""
+        return [str(one) for one in ids]
+
+
+def prepare(settings: dict[str, Any]) -> None:
+    """Convert the common weights."""
+    import ours
+
+    from keras_transformer.config import ModelConfig
+    from keras_transformer.run import Run
+    from keras_transformer.serving import ctranslate2_spec
+
+    config = ModelConfig(**settings["model"])
+    run = settings["run"]
+    tokenizer: Any = Run.open(Path(run)).tokenizer() if run else Numbers(config.target_vocabulary)
+    model = ours.build(settings)
+    spec = ctranslate2_spec.spec(model, config, tokenizer, 1024, "float32")
+    folder = Path(settings["folder"]) / "ctranslate2"
+    folder.mkdir()
+    spec.save(str(folder))
+
+
+def load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The engine, and the options of each call."""
+    import ctranslate2
+
+    engine = ctranslate2.Translator(
+        str(Path(settings["folder"]) / "ctranslate2"),
+        compute_type=settings["dtype"],
+        inter_threads=1,
+        intra_threads=len(os.sched_getaffinity(0)),
+    )
+    options = {
+        "beam_size": settings["beam"],
+        "length_penalty": settings["alpha"],
+        "min_decoding_length": settings["length"] or 1,
+        "max_decoding_length": settings["length"] or settings["longest"],
+    }
+    return engine, options
+
+
+def text(settings: dict[str, Any]) -> Any:
+    """Answers with translations of lines."""
+    import sentencepiece
+
+    engine, options = load(settings)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=settings["pieces"])
+
+    def answer(request: dict[str, Any]) -> list[str]:
+        sources = pieces.encode(request["lines"], out_type=str)
+        found = engine.translate_batch(
+            sources, max_batch_size=request["batch_tokens"], batch_type="tokens", **options
+        )
+        return pieces.decode([one.hypotheses[0] for one in found])
+
+    return answer
+
+
+def exact(settings: dict[str, Any]) -> Any:
+    """Answers with translations of one length, ids for ids."""
+    engine, options = load(settings)
+
+    def answer(request: dict[str, Any]) -> list[list[int]]:
+        outputs = []
+        for batch in request["batches"]:
+            # The engine adds END itself.
+            found = engine.translate_batch(
+                [[str(one) for one in ids[:-1]] for ids in batch], **options
+            )
+            outputs += [[int(piece) for piece in one.hypotheses[0]] for one in found]
+        return outputs
+
+    return answer
+
+
+def main() -> None:
+    """Prepare, or answer requests."""
+    replies = protocol.quiet()
+    settings = json.loads(sys.argv[1])
+    if settings["task"] == "prepare":
+        prepare(settings)
+    else:
+        protocol.serve(
+            {"text": text, "exact": exact}[settings["task"]](settings), replies, ["ctranslate2"]
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""This package as a contestant: ``python ours.py SETTINGS``, see ``protocol.py``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import protocol
+
+REPLIES = protocol.quiet()  # before the libraries say anything
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from keras_transformer import Translator  # noqa: E402
+from keras_transformer.config import ModelConfig  # noqa: E402
+from keras_transformer.inference.grouping import padded_ids  # noqa: E402
+from keras_transformer.inference.hypotheses import steps_of  # noqa: E402
+from keras_transformer.inference.search import Rules, Steps, beam_search  # noqa: E402
+from keras_transformer.model import transformer  # noqa: E402
+from keras_transformer.model.decoding import Decoding  # noqa: E402
+from keras_transformer.run import Run  # noqa: E402
+
+
+def search_exactly(
+    start: Any, source: tf.Tensor, settings: dict[str, Any], times: Any = None
+) -> tf.Tensor:
+    """The best translation of just ``length`` tokens, (B, length) ids, END last.
+
+    Args:
+        start: ``Decoding.start``, or what stands in for it.
+        source: (B, S) int32.
+        settings: ``beam``, ``alpha`` and ``length``.
+        times: Where to note when each step begins.
+    """
+    beam, length = settings["beam"], settings["length"]
+    step, state = start(source, beam)
+    if times is not None:
+        step = Timed(steps_of(step, beam), times)
+    found = beam_search(
+        step,
+        state,
+        tf.fill([tf.shape(source)[0]], length),
+        beam=beam,
+        alpha=settings["alpha"],
+        rules=Rules(min_length=length),
+    )
+    return found.tokens[:, 0]
+
+
+class WithoutCache:
+    """A step computes the whole network over all tokens so far.
+
+    Args:
+        model: A model from ``transformer.build``.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._features = transformer.features(model)
+        self._projection = transformer.projection(model)
+
+    def start(self, source: tf.Tensor, beam: int) -> tuple[Any, tf.Tensor]:
+        """As ``Decoding.start``; the state is the source (R, S) and the tokens so far (R, t)."""
+
+        def step(tokens: tf.Tensor, position: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
+            source, target = state
+            target = tf.concat([target, tokens[:, None]], axis=1)
+            features = self._features({"source": source, "target": target}, training=False)
+            return self._projection(features[:, -1], reverse=True), (source, target)
+
+        repeated = tf.repeat(source, beam, axis=0)
+        return step, (repeated, tf.zeros([tf.shape(repeated)[0], 0], tf.int32))
+
+
+class Timed:
+    """Steps that note when each of them begins.
+
+    Args:
+        steps: What is timed.
+        times: (T,) float64, seconds.
+    """
+
+    def __init__(self, steps: Steps, times: tf.Variable) -> None:
+        self._steps = steps
+        self._times = times
+        self.extend, self.reorder, self.keep = steps.extend, steps.reorder, steps.keep
+
+    def __call__(self, tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
+        """As ``Step``; its tokens come when the step before is done."""
+        with tf.control_dependencies([tokens]):
+            now = tf.timestamp()
+        self._times.scatter_nd_update([[position]], [now])
+        return self._steps(tokens, position, state)
+
+
+def build(settings: dict[str, Any]) -> keras.Model:
+    """The network with the weights that all contestants have."""
+    model = transformer.build(ModelConfig(**settings["model"]), settings["dtype"])
+    with np.load(Path(settings["folder"]) / "weights.npz") as file:
+        model.set_weights([file[name] for name in file.files])
+    return model
+
+
+def prepare(settings: dict[str, Any]) -> None:
+    """Store the weights of the run, or untrained ones, for all contestants."""
+    if settings["run"]:
+        model = Run.open(Path(settings["run"])).model()
+    else:
+        keras.utils.set_random_seed(1)
+        model = transformer.build(ModelConfig(**settings["model"]))
+    np.savez(Path(settings["folder"]) / "weights.npz", *model.get_weights())
+
+
+def text(settings: dict[str, Any]) -> Any:
+    """Answers with translations of lines."""
+    run = Run.open(Path(settings["run"]))
+    search = dataclasses.replace(
+        run.config.search,
+        beam=settings["beam"],
+        alpha=settings["alpha"],
+    )
+    translator = Translator(build(settings), run.tokenizer(), search, run.config.data)
+
+    def answer(request: dict[str, Any]) -> list[str]:
+        translator.search = dataclasses.replace(search, batch_tokens=request["batch_tokens"])
+        return [one.text for one in translator.translate(request["lines"])]
+
+    return answer
+
+
+def exact(settings: dict[str, Any]) -> Any:
+    """Answers with translations of one length, ids for ids."""
+    decoding = Decoding(build(settings))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def find(source: tf.Tensor) -> tf.Tensor:
+        return search_exactly(decoding.start, source, settings)
+
+    def answer(request: dict[str, Any]) -> list[list[int]]:
+        found = (find(tf.constant(padded_ids(batch))) for batch in request["batches"])
+        return [ids for tokens in found for ids in tokens.numpy().tolist()]
+
+    return answer
+
+
+def positions(settings: dict[str, Any]) -> Any:
+    """Answers with the times, in seconds, at which each step of a search begins."""
+    model = build(settings)
+    start = Decoding(model).start if settings["cache"] else WithoutCache(model).start
+    times = tf.Variable(tf.zeros([settings["length"]], tf.float64))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def find(source: tf.Tensor) -> tf.Tensor:
+        return search_exactly(start, source, settings, times)
+
+    def answer(request: dict[str, Any]) -> list[list[float]]:
+        (batch,) = request["batches"]
+        find(tf.constant(padded_ids(batch))).numpy()
+        return [times.numpy().tolist()]
+
+    return answer
+
+
+def main() -> None:
+    """Prepare, or answer requests."""
+    settings = json.loads(sys.argv[1])
+    if settings["task"] == "prepare":
+        prepare(settings)
+    else:
+        tasks = {"text": text, "exact": exact, "positions": positions}
+        protocol.serve(tasks[settings["task"]](settings), REPLIES, ["tensorflow", "keras"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""How a contestant answers: a line of JSON in, a line of JSON out. Standard library only.
+
+A request has ``batches``, lists of sentences as lists of ids, or ``lines``, text. The answer has
+``outputs`` (one for each sentence, in order, ids or text), the ``seconds`` that they took, the
+seconds that processors ``worked`` for them, and the greatest ``memory`` of the process so far,
+MiB. A first line with memory and versions comes when all is loaded.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def serve(
+    answer: Callable[[dict[str, Any]], list[Any]], replies: int, packages: Sequence[str]
+) -> None:
+    """Answer requests until there are no more.
+
+    Args:
+        answer: From a request to its outputs; this is what is timed.
+        replies: Where to write, from ``quiet``.
+        packages: Whose versions matter.
+    """
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    with os.fdopen(replies, "w", encoding="utf-8") as file:
+        print(json.dumps({"memory": peak(), "versions": versions}), file=file, flush=True)
+        for line in sys.stdin:
+            request = json.loads(line)
+            started, worked = time.perf_counter(), time.process_time()
+            outputs = answer(request)
+            seconds, worked = time.perf_counter() - started, time.process_time() - worked
+            reply = {"outputs": outputs, "seconds": seconds, "worked": worked, "memory": peak()}
+            print(json.dumps(reply), file=file, flush=True)
+
+
+def quiet() -> int:
+    """Send what libraries print to the standard error; return what the output was."""
+    replies = os.dup(1)
+    os.dup2(2, 1)
+    return replies
+
+
+def peak() -> float:
+    """The greatest memory that this process has had, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def grouped(lengths: list[int], tokens: int) -> list[list[int]]:
+    """Indices in groups of similar length, the longest first.
+
+    Args:
+        lengths: Of each sentence.
+        tokens: Most tokens of a group, padding counted.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    groups = []
+    while order:
+        size = max(tokens // lengths[order[0]], 1)
+        groups.append(order[:size])
+        order = order[size:]
+    return groups
