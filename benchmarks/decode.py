@@ -237,6 +237,7 @@ def settings_for(
         "alpha": arguments.alpha,
         "length": arguments.length,
         "longest": 250,  # tokens, where a sentence may end when it ends
+        "workers": arguments.workers if arguments.workload == "trained" else 1,
     } | more
 
 
@@ -316,6 +317,11 @@ def parse() -> argparse.Namespace:
         "--batch_tokens", type=int, nargs="+", default=BATCH_TOKENS,
         help="tokens in a batch, for trained; with several, each contestant's best counts "
         f"(default: {' '.join(map(str, BATCH_TOKENS))})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workers", type=int, default=len(os.sched_getaffinity(0)),
+        help="batches side by side, for trained; the processors are shared out among them "
+        "(default: as many as processors)",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, help="folder with multi30k/ (default: $KERAS_TRANSFORMER_DATA)"

@@ -7,7 +7,6 @@ the common weights.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,8 +56,8 @@ def load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     engine = ctranslate2.Translator(
         str(Path(settings["folder"]) / "ctranslate2"),
         compute_type=settings["dtype"],
-        inter_threads=1,
-        intra_threads=len(os.sched_getaffinity(0)),
+        inter_threads=settings["workers"],
+        intra_threads=protocol.threads(settings["workers"]),
     )
     options = {
         "beam_size": settings["beam"],

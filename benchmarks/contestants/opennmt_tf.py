@@ -147,6 +147,7 @@ def text(settings: dict[str, Any]) -> Any:
     def answer(request: dict[str, Any]) -> list[str]:
         sources = [[*ids, END] for ids in pieces.encode(request["lines"])]
         outputs: list[list[int]] = [[]] * len(sources)
+        # One batch after the other: two at once ended the process ("corrupted list").
         for group in protocol.grouped(list(map(len, sources)), request["batch_tokens"]):
             found = model.translate([sources[place] for place in group])
             for place, ids in zip(group, found, strict=True):

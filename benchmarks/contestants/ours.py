@@ -123,7 +123,10 @@ def text(settings: dict[str, Any]) -> Any:
         beam=settings["beam"],
         alpha=settings["alpha"],
     )
-    translator = Translator(build(settings), run.tokenizer(), search, run.config.data)
+    workers = settings["workers"]
+    tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
+    tokenizer, data = run.tokenizer(), run.config.data
+    translator = Translator(build(settings), tokenizer, search, data, workers)
 
     def answer(request: dict[str, Any]) -> list[str]:
         translator.search = dataclasses.replace(search, batch_tokens=request["batch_tokens"])

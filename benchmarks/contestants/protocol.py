@@ -52,6 +52,11 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def threads(workers: int) -> int:
+    """For an operation, where so many batches are computed side by side."""
+    return max(len(os.sched_getaffinity(0)) // workers, 1)
+
+
 def grouped(lengths: list[int], tokens: int) -> list[list[int]]:
     """Indices in groups of similar length, the longest first.
 
