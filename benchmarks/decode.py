@@ -6,6 +6,7 @@
 
 - fixed: the base model with 32,000 pieces and untrained weights writes exactly --length tokens,
   in batches of 32 and one sentence at a time. Sources are random, as long as real sentences.
+  With --workers 2 two batches are computed side by side, and no sentence alone.
 - trained: a run translates real text, each contestant with the batch size that suits it best.
 - length: what a token costs us as the translation grows, with and without the cache.
 
@@ -129,7 +130,8 @@ def fixed(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures
     field = Field(arguments, settings_for(arguments, folder, model, task="exact", run=None))
     sources = random_sources(texts(arguments.data, "en"), vocabulary)
     results = {}
-    for size in sorted(BATCHES):  # the small one first, so that each has its own memory
+    sizes = [size for size in sorted(BATCHES) if size >= arguments.workers]
+    for size in sizes:  # the small one first, so that each has its own memory
         several = [sources[size * n : size * (n + 1)] for n in range(BATCHES[size])]
         requests = {one.contestant: {"batches": several} for one in field.running}
         for one in field.running:
@@ -204,7 +206,8 @@ def length(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figure
     )
     ours = CONTESTANTS["ours"]
     prepare(ours, sys.executable, settings)
-    sources = random_sources(texts(arguments.data, "en"), model.source_vocabulary)[:8]
+    sources = random_sources(texts(arguments.data, "en"), model.source_vocabulary)
+    sources = sources[: arguments.sentences or 8]
     rows = []
     for cache in (True, False):
         one = Running(ours, sys.executable, settings | {"cache": cache})
@@ -237,7 +240,7 @@ def settings_for(
         "alpha": arguments.alpha,
         "length": arguments.length,
         "longest": 250,  # tokens, where a sentence may end when it ends
-        "workers": arguments.workers if arguments.workload == "trained" else 1,
+        "workers": arguments.workers,
     } | more
 
 
@@ -312,16 +315,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--beam", type=int, default=4, help="(default: 4)")
     parser.add_argument("--alpha", type=float, default=0.6, help="length penalty (default: 0.6)")
     parser.add_argument("--length", type=int, default=32, help="tokens, for fixed (default: 32)")
-    parser.add_argument("--sentences", type=int, help="of the test set, for trained (default: all)")
+    parser.add_argument(
+        "--sentences", type=int, help="of the test set (default: all, for length 8)"
+    )
     parser.add_argument(
         "--batch_tokens", type=int, nargs="+", default=BATCH_TOKENS,
         help="tokens in a batch, for trained; with several, each contestant's best counts "
         f"(default: {' '.join(map(str, BATCH_TOKENS))})",
     )  # fmt: skip
     parser.add_argument(
-        "--workers", type=int, default=len(os.sched_getaffinity(0)),
-        help="batches side by side, for trained; the processors are shared out among them "
-        "(default: as many as processors)",
+        "--workers", type=int,
+        help="batches side by side, with the processors shared out among them (default: as many "
+        "as processors for trained, else 1)",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, help="folder with multi30k/ (default: $KERAS_TRANSFORMER_DATA)"
@@ -335,6 +340,9 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.workload == "trained" and arguments.run is None:
         parser.error("name a trained run by --run")
+    if arguments.workers is None:
+        cores = len(os.sched_getaffinity(0))
+        arguments.workers = cores if arguments.workload == "trained" else 1
     default = os.environ.get("KERAS_TRANSFORMER_DATA", ROOT.parent / "shared" / "data")
     arguments.data = arguments.data or Path(default)
     return arguments

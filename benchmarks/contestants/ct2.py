@@ -90,14 +90,14 @@ def exact(settings: dict[str, Any]) -> Any:
     engine, options = load(settings)
 
     def answer(request: dict[str, Any]) -> list[list[int]]:
-        outputs = []
-        for batch in request["batches"]:
-            # The engine adds END itself.
-            found = engine.translate_batch(
-                [[str(one) for one in ids[:-1]] for ids in batch], **options
-            )
-            outputs += [[int(piece) for piece in one.hypotheses[0]] for one in found]
-        return outputs
+        # The engine adds END itself, and shares out what it is given at once to its workers.
+        pieces = [[[str(one) for one in ids[:-1]] for ids in batch] for batch in request["batches"]]
+        if settings["workers"] > 1:
+            size = max(map(len, pieces))
+            pieces = [[ids for batch in pieces for ids in batch]]
+            options["max_batch_size"] = size
+        found = [one for batch in pieces for one in engine.translate_batch(batch, **options)]
+        return [[int(piece) for piece in one.hypotheses[0]] for one in found]
 
     return answer
 

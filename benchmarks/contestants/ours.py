@@ -18,7 +18,7 @@ import tensorflow as tf  # noqa: E402
 
 from keras_transformer import Translator  # noqa: E402
 from keras_transformer.config import ModelConfig  # noqa: E402
-from keras_transformer.inference.grouping import padded_ids  # noqa: E402
+from keras_transformer.inference.grouping import padded_ids, side_by_side  # noqa: E402
 from keras_transformer.inference.hypotheses import steps_of  # noqa: E402
 from keras_transformer.inference.search import Rules, Steps, beam_search  # noqa: E402
 from keras_transformer.model import transformer  # noqa: E402
@@ -137,15 +137,22 @@ def text(settings: dict[str, Any]) -> Any:
 
 def exact(settings: dict[str, Any]) -> Any:
     """Answers with translations of one length, ids for ids."""
+    workers = settings["workers"]
+    if workers > 1:
+        tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
     decoding = Decoding(build(settings))
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def find(source: tf.Tensor) -> tf.Tensor:
         return search_exactly(decoding.start, source, settings)
 
+    def translate(batch: list[list[int]]) -> list[list[int]]:
+        ids: list[list[int]] = find(tf.constant(padded_ids(batch))).numpy().tolist()
+        return ids
+
     def answer(request: dict[str, Any]) -> list[list[int]]:
-        found = (find(tf.constant(padded_ids(batch))) for batch in request["batches"])
-        return [ids for tokens in found for ids in tokens.numpy().tolist()]
+        found = side_by_side(translate, request["batches"], workers)
+        return [ids for batch in found for ids in batch]
 
     return answer
 
@@ -156,7 +163,7 @@ def positions(settings: dict[str, Any]) -> Any:
     start = Decoding(model).start if settings["cache"] else WithoutCache(model).start
     times = tf.Variable(tf.zeros([settings["length"]], tf.float64))
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def find(source: tf.Tensor) -> tf.Tensor:
         return search_exactly(start, source, settings, times)
 
