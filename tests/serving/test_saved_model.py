@@ -130,7 +130,7 @@ from pathlib import Path
 from keras_transformer.entry import import_tensorflow
 import_tensorflow()
 from keras_transformer import export
-from keras_transformer.serving import saved_model
+from keras_transformer.serving import version_folder
 
 name, when, run, folder = sys.argv[1:]
 number = signal.Signals[name]
@@ -146,7 +146,7 @@ def while_writing():
     os.kill(os.getpid(), number)
 
 if when == "end":
-    saved_model._publish = at_the_end
+    version_folder._publish = at_the_end
 else:
     threading.Thread(target=while_writing, daemon=True).start()
 sys.exit(export.main(["--run", run, "--to", folder, "--dev_sentences", "0"]))
