@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from keras_transformer.cores import cores
 from keras_transformer.errors import UserError
 from keras_transformer.serving.folder import version_number
 from keras_transformer.serving.settings import MAX_VERSION
@@ -73,7 +73,7 @@ class Settings:
     @property
     def batches_at_once(self) -> int:
         """``batches``, counted out."""
-        return self.batches or len(os.sched_getaffinity(0))
+        return self.batches or cores()
 
 
 def _within(name: str, value: float, low: float, high: float = math.inf) -> None:
