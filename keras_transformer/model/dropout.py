@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 _LEVELS = 1 << 16  # values of the 16 random bits that decide over one element
+_noise: ContextVar[tf.Tensor | None] = ContextVar("noise", default=None)
+
+
+@contextlib.contextmanager
+def noise(seed: tf.Tensor) -> Iterator[None]:
+    """Let ``seed`` decide what every `Dropout` called inside drops.
+
+    The same seed drops the same elements, as often as it is asked: a computation can be
+    repeated, by a run that goes on after a stop or by a backward pass that keeps no
+    activations. Different layers still drop different elements.
+
+    Args:
+        seed: (2,) int32.
+    """
+    token = _noise.set(seed)
+    try:
+        yield
+    finally:
+        _noise.reset(token)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -17,6 +39,8 @@ class Dropout(keras.layers.Layer):
     Keras' layer draws a random float for each element, which takes as long on a CPU as the
     rest of a small layer. Here one random word decides over two elements, so that the share
     is exact to 1/65536.
+
+    Each call draws anew; inside of `noise`, its seed decides.
 
     Args:
         rate: Share to drop, 0 <= rate < 1.
@@ -42,11 +66,18 @@ class Dropout(keras.layers.Layer):
             return x
         dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
         size = tf.size(x)
-        seed = tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)
-        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
+        words = tf.random.stateless_uniform([(size + 1) // 2], self._seed(), None, None, tf.int32)
         bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
         kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), tf.shape(x))
         return x * (tf.cast(kept, x.dtype) * (_LEVELS / (_LEVELS - dropped)))
+
+    def _seed(self) -> tf.Tensor:
+        """(2,) int32."""
+        seed = _noise.get()
+        if seed is None:
+            return tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)
+        # The generator's state, which then never changes, tells one layer from another.
+        return seed + tf.cast(tf.convert_to_tensor(self.seed_generator.state), tf.int32)
 
     def compute_output_shape(self, shape: Any) -> Any:
         """The input's shape."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.model.dropout import Dropout
+from keras_transformer.model.dropout import Dropout, noise
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.75])
@@ -89,3 +89,33 @@ def test_harness(check_layer: Callable[..., None]) -> None:
         return Dropout(0.25, seed=3, **options)
 
     check_layer(make, np.ones((2, 3, 4), "float32"))
+
+
+def test_inside_of_noise_its_seed_decides() -> None:
+    x = tf.ones([100])
+    one, two = Dropout(0.5, seed=7), Dropout(0.5, seed=8)
+    drawn = []
+    for seed in ((1, 2), (1, 2), (1, 3)):
+        with noise(tf.constant(seed)):
+            drawn.append(one(x, training=True).numpy())
+            np.testing.assert_array_equal(one(x, training=True), drawn[-1])  # asked again
+            assert (two(x, training=True).numpy() != drawn[-1]).any()
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()
+    # It has left no trace: outside, the generator goes on as if nothing had been.
+    np.testing.assert_array_equal(one(x, training=True), Dropout(0.5, seed=7)(x, training=True))
+
+
+def test_a_backward_pass_that_computes_anew_drops_the_same() -> None:
+    layer = Dropout(0.5, seed=7)
+    x = tf.ones([100])
+
+    @tf.function(autograph=False)
+    def gradients() -> tuple[tf.Tensor, tf.Tensor]:
+        with noise(tf.constant([1, 2])), tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.recompute_grad(lambda x: layer(x, training=True))(x)
+            return y, tape.gradient(y, x)
+
+    y, gradient = gradients()
+    np.testing.assert_array_equal(y, gradient)
