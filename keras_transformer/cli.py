@@ -39,10 +39,13 @@ class Parser(ArgumentParser):
     sections: tuple[str, ...] = ()
 
     @property
-    def own(self) -> list[str]:
-        """Names of the options that are no configuration fields."""
-        names = (action.dest for action in self._actions)
-        return [name for name in names if name.partition(".")[0] not in self.sections]
+    def own(self) -> dict[str, Any]:
+        """The options that are no configuration fields, with their defaults."""
+        return {
+            action.dest: None if action.default is argparse.SUPPRESS else action.default
+            for action in self._actions
+            if action.dest.partition(".")[0] not in self.sections
+        }
 
 
 class _Manual(HelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -58,7 +61,7 @@ class Options:
     """What the user gave to an entry point.
 
     Attributes:
-        own: The entry point's own options; None where one was left out.
+        own: The entry point's own options; the default, mostly None, where one was left out.
         preset: The preset named by the user, None where none was.
         given: Configuration fields from the file and the command line, which wins:
             ``{"train": {"max_steps": 100}}``.
@@ -178,14 +181,14 @@ def load_config(parser: Parser, argv: Sequence[str]) -> Options:
         argv: The words after the module's name.
 
     Returns:
-        The choices of the user, and nothing of the defaults.
+        The choices of the user; of the configuration, nothing that is a default.
 
     Raises:
         UsageError: An unknown option or field, or a value of the wrong type.
     """
     found = parse(parser, argv, defaults=False).as_dict()
     typed = {key: found[key] for key in parser.sections if key in found}
-    own = Namespace({key: found.get(key) for key in parser.own})
+    own = Namespace({key: found.get(key, default) for key, default in parser.own.items()})
     _refuse_null(typed)
     given: Values = {}
     if own.config is not None:

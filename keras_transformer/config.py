@@ -20,6 +20,7 @@ Embeddings = Literal["tied", "decoder", "untied"]
 Algorithm = Literal["unigram", "bpe"]
 OnLong = Literal["cut", "refuse"]
 Precision = Literal["float32", "bfloat16"]
+BestBy = Literal["bleu", "loss"]
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,11 @@ class TrainConfig:
     """Stop after this long even if steps are left, the time before a --resume counted in;
     0 means no limit."""
     batch_tokens: int = 25_000
-    """Target tokens in a batch, padding not counted; source tokens have the same limit."""
+    """Target tokens in a batch, of all devices and workers together, padding not counted;
+    source tokens have the same limit."""
+    device_tokens: int = 0
+    """Target tokens that a device takes at once; what is more of its share of a batch follows,
+    and the gradients are added up: the same update in less memory. 0 takes all at once."""
     warmup_steps: int = 4_000
     """Steps of rising learning rate (section 5.3)."""
     learning_rate_factor: float = 1.0
@@ -186,12 +191,26 @@ class TrainConfig:
     """Adam's decay of the second moment."""
     adam_epsilon: float = 1e-9
     """Adam's epsilon."""
+    clip_norm: float = 0.0
+    """Scale gradients down whose norm, of all together, is greater; 0 leaves them alone."""
     label_smoothing: float = 0.1
     """Probability mass spread evenly over the vocabulary (section 5.4)."""
     checkpoint_every: int = 1_000
     """Steps between checkpoints, each with dev loss and dev BLEU."""
     average: int = 5
-    """Last checkpoints averaged into the final weights (section 6.1)."""
+    """Last checkpoints averaged at the end (section 6.1); the average becomes the model where
+    it does better on the dev set."""
+    moving_average: float = 0.0
+    """Decay of an exponential average of the weights over all steps, such as 0.999, which is
+    tried at the end as well; 0 keeps none."""
+    keep_best: int = 1
+    """Weights kept of the best checkpoints: the best in best.weights.h5, and of two or more
+    each in best/STEP.weights.h5."""
+    best_by: BestBy = "bleu"
+    """What the best has: the highest dev bleu (where dev_sentences is 0, and with loss: the
+    lowest dev loss)."""
+    patience: int = 0
+    """Stop after so many checkpoints without a better one; 0 never does."""
     dev_sentences: int = 1_000
     """Sentences of the dev set, the first ones, translated greedily at each checkpoint;
     0 leaves BLEU out."""
@@ -215,15 +234,37 @@ class TrainConfig:
             "adam_epsilon",
             "checkpoint_every",
             "average",
+            "keep_best",
             "log_every",
         )
-        for name in ("max_minutes", "dev_sentences", "seed"):
+        for name in (
+            "max_minutes",
+            "device_tokens",
+            "clip_norm",
+            "patience",
+            "dev_sentences",
+            "seed",
+        ):
             value = getattr(self, name)
             require(value >= 0, f"train.{name}", "0 or more", value)
-        for name in ("adam_beta_1", "adam_beta_2", "label_smoothing"):
+        for name in ("adam_beta_1", "adam_beta_2", "label_smoothing", "moving_average"):
             value = getattr(self, name)
             require(0.0 <= value < 1.0, f"train.{name}", "0 <= value < 1", value)
+        require_choice(self, "train", "best_by", BestBy)
+        require(
+            str(self.precision) != "float16",
+            "train.precision",
+            "float32 or bfloat16 (float16 would need a loss scale, which Keras takes from the "
+            "gradients of one device alone)",
+            self.precision,
+        )
         require_choice(self, "train", "precision", Precision)
+        require(
+            not (self.jit and self.device_tokens),
+            "train.device_tokens",
+            "0 with train.jit, which needs whole batches of fixed shapes",
+            self.device_tokens,
+        )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ tokenizer/  data/      the SentencePiece models and the encoded corpora
 log.txt  metrics.jsonl progress for people and for programs
 checkpoints/           the last ones, with optimizer and dropout state, for --resume
 best.weights.h5        the weights that translate
+best/                  those of the best checkpoints, where several are kept
 dev.translations.txt   what they make of the dev set
 """
 
@@ -26,10 +27,11 @@ import yaml
 
 from keras_transformer import files
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
-from keras_transformer.data.corpus import Pair
+from keras_transformer.data.corpus import DataError, Pair
 from keras_transformer.data.prepare import Prepared, dev_text, prepare
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
+from keras_transformer.files import FileError
 
 if TYPE_CHECKING:
     import keras
@@ -150,7 +152,31 @@ class Run:
         Raises:
             DataError: The corpus has changed since then.
         """
-        return prepare(self.config.data, self.path, log)
+        return prepare(self.config.data, self.path, log, self.tokenizer())
+
+    def prepared_anew(self, log: Callable[[str], None]) -> Prepared:
+        """The data of this run, prepared anew with its tokenizer where the corpus has changed.
+
+        Raises:
+            UserError: The corpus cannot be used; the data of before stay.
+        """
+        try:
+            return self.prepared(log)
+        except DataError as error:
+            log(f"{error}; preparing anew")
+        staging = self.path / ".preparing"
+        try:
+            if staging.exists():  # left by a start that was killed
+                files.remove(staging)
+            staging.mkdir()
+            prepare(self.config.data, staging, log, self.tokenizer())
+            files.remove(self.path / "data")
+            (staging / "data").rename(self.path / "data")
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot prepare the data: {error}") from error
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return self.prepared(log)
 
     def dev_pairs(self) -> list[Pair]:
         """The text of the dev set; the corpus itself is not needed any more.
@@ -196,11 +222,32 @@ class Run:
         Raises:
             FileError: The file cannot be written; what was there before stays.
         """
+        self._save(model, self.best_weights)
+
+    def save_one_of_the_best(self, model: keras.Model, step: int) -> None:
+        """Store the weights of ``model`` in ``best/STEP.weights.h5``.
+
+        Raises:
+            FileError: The file cannot be written.
+        """
+        try:
+            (self.path / "best").mkdir(exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{self.path / 'best'}: cannot be made: {error}") from error
+        self._save(model, self.path / "best" / f"{step}.weights.h5")
+
+    def keep_only(self, steps: set[int]) -> None:
+        """Delete what is in ``best/`` of other steps."""
+        for path in (self.path / "best").glob("*.weights.h5"):
+            if path.name not in {f"{step}.weights.h5" for step in steps}:
+                path.unlink()
+
+    def _save(self, model: keras.Model, path: Path) -> None:
         import keras
 
         bare = keras.Model(model.input, model.output)
         files.check_space(self.path, 4 * model.count_params())
-        with files.aside(self.best_weights) as place:
+        with files.aside(path) as place:
             bare.save_weights(place)
 
     def write_config(self) -> None:

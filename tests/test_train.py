@@ -33,7 +33,7 @@ def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
     monkeypatch.setattr(
         "keras_transformer.training.trainer.train",
-        lambda config, run, resume: calls.append((config, run, resume)),
+        lambda config, run, resume, **options: calls.append((config, run, resume, options)),
     )
     return calls
 
@@ -42,10 +42,11 @@ def test_train_hands_over_the_configuration(monkeypatch: pytest.MonkeyPatch) -> 
     calls = _recorded(monkeypatch)
     assert train.main(["--train.max_steps", "3"]) == 0
 
-    [(config, run, resume)] = calls
+    [(config, run, resume, options)] = calls
     assert config.train.max_steps == 3
     assert config.model == preset("demo").model
     assert (run, resume) == (Path("runs/phrasebook"), False)
+    assert options == {"devices": "auto", "accept_changes": False}
 
 
 def test_resume_starts_from_the_configuration_of_the_run(
@@ -56,11 +57,28 @@ def test_resume_starts_from_the_configuration_of_the_run(
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
     calls = _recorded(monkeypatch)
     words = ["--resume", "--run", str(tmp_path)]
-    assert train.main([*words, "--train.max_steps", "30000"]) == 0
+    more = ["--train.max_steps", "30000", "--devices", "cpu:2", "--accept_changes"]
+    assert train.main([*words, *more]) == 0
 
-    [(config, run, resume)] = calls
+    [(config, run, resume, options)] = calls
     assert config.train.max_steps == 30_000
     assert (config.model, config.data) == (stored.model, stored.data)
     assert (run, resume) == (tmp_path, True)
+    assert options == {"devices": "cpu:2", "accept_changes": True}
     assert train.main(["--resume", "--run", str(tmp_path / "none")]) == 2
     assert "none: expected a run folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--workers 0", "--workers: expected 1 or more, got 0"),
+        ("--workers 2 --restarts -1", "--restarts: expected 0 or more, got -1"),
+        ("--train.precision float16", "train.precision: expected float32 or bfloat16"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(words.split()) == 2
+    assert message in capsys.readouterr().err

@@ -6,6 +6,7 @@ run began at its first step or was resumed there.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -243,20 +244,46 @@ def _fixed_cut(
     return tuple(shapes), np.array(bounds)
 
 
-def _elements(store: EncodedStore, plan: BatchPlan, start_step: int, repeat: bool) -> Iterator[Any]:
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """Into how many shares each batch is dealt out, and which of them are wanted."""
+
+    count: int = 1
+    """Shares in all: devices of all workers."""
+    first: int = 0
+    """The first that is wanted here."""
+    wanted: int = 1
+    """How many are."""
+
+
+WHOLE = Shares()
+"""The whole batch as one share."""
+
+
+def _elements(
+    store: EncodedStore, plan: BatchPlan, start_step: int, repeat: bool, shares: Shares
+) -> Iterator[Any]:
     epoch, position = divmod(start_step, plan.batches_per_epoch)
     while True:
         for indices in plan.epoch(epoch)[position:]:
-            batch = store.batch(indices, plan.shape(indices))
-            labels = batch.pop("labels")
-            yield batch, labels
+            for share in range(shares.first, shares.first + shares.wanted):
+                # Like card by card: a batch is sorted by length, and shares should be equal.
+                rows = indices[share :: shares.count]
+                shape = plan.shape(indices) if len(rows) else (1, 1, 1)
+                batch = store.batch(rows, shape)
+                labels = batch.pop("labels")
+                yield batch, labels
         if not repeat:
             return
         epoch, position = epoch + 1, 0
 
 
 def dataset(
-    store: EncodedStore, plan: BatchPlan, start_step: int = 0, repeat: bool = True
+    store: EncodedStore,
+    plan: BatchPlan,
+    start_step: int = 0,
+    repeat: bool = True,
+    shares: Shares = WHOLE,
 ) -> tf.data.Dataset:
     """The batches of a plan as tensors, in the plan's order.
 
@@ -268,18 +295,22 @@ def dataset(
         plan: Made from the lengths of ``store``.
         start_step: Batches to leave out; nothing is read for them.
         repeat: Go on with the next epoch for ever; otherwise stop at the end of the epoch.
+        shares: Which shares of each batch come, one element each. A share without a pair is
+            one row of padding.
 
     Returns:
         Elements ``({"source": (B, S), "target": (B, T)}, labels (B, T))``, all int32.
 
     Raises:
-        ValueError: ``start_step`` is negative.
+        ValueError: ``start_step`` is negative, or fixed shapes are to be dealt out.
     """
     if start_step < 0:
         raise ValueError(f"start_step: expected 0 or more, got {start_step}")
+    if plan.shapes and shares.count > 1:
+        raise ValueError(f"shares: expected 1 in all with fixed shapes, got {shares.count}")
     ids = tf.TensorSpec((None, None), tf.int32)
     stream = tf.data.Dataset.from_generator(
-        lambda: _elements(store, plan, start_step, repeat),
+        lambda: _elements(store, plan, start_step, repeat, shares),
         output_signature=({"source": ids, "target": ids}, ids),
     )
     return stream.prefetch(tf.data.AUTOTUNE)

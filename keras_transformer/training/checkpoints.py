@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer import files
 from keras_transformer.errors import UserError
 
-# What TensorFlow raises on reading files that are cut short or belong to another model.
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError)
+# What TensorFlow raises on reading files that are cut short, changed, or of another model.
+_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
 
 
 class CheckpointError(UserError):
@@ -21,8 +24,9 @@ class CheckpointError(UserError):
 class Checkpoints:
     """The last checkpoints of a run.
 
-    Keras' own `BackupAndRestore` leaves out the state of dropout and the place in the
-    data; here both come back, the place through the step count.
+    Keras' own `BackupAndRestore` begins the epoch again, and writes over the only backup;
+    here the step count says where in the data a run goes on, and a checkpoint appears whole
+    or not at all, beside the earlier ones.
 
     Args:
         directory: Where they lie.
@@ -52,10 +56,8 @@ class Checkpoints:
             best_step=self.best_step,
             seconds=self.seconds,
         )
-        # One more than are averaged, for the one in between.
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, str(directory), max_to_keep=keep + 1, checkpoint_name="step"
-        )
+        # Made by asking for it, and looked for on restoring.
+        self._checkpoint.save_counter.assign(0)
 
     @property
     def step(self) -> int:
@@ -68,31 +70,62 @@ class Checkpoints:
         Raises:
             CheckpointError: It cannot be written; the earlier ones stay.
         """
+        prefix = self._directory / f"step-{self.step}"
         try:
-            self._manager.save(checkpoint_number=self.step)
-        except tf.errors.OpError as error:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._checkpoint.write(str(prefix))
+        except (tf.errors.OpError, OSError) as error:
+            self.clear_away()
             raise CheckpointError(
                 f"{self._directory}: cannot write the checkpoint of step {self.step}: "
                 f"{_reason(error)}"
             ) from error
+        *_, newest = there = self.there()
+        # One more than are averaged, should the newest turn out to be damaged.
+        kept = {newest, *self._regular(there)[-self._keep - 1 :]}
+        for step in set(there) - kept:
+            self._remove(step)
 
-    def restore_latest(self) -> bool:
-        """Go back to the last checkpoint, if there is one.
+    def restore_latest(self, log: Callable[[str], None] | None = None) -> bool:
+        """Go back to the last checkpoint that is whole, if there is one; later ones go.
+
+        Args:
+            log: Told of each one that is damaged.
 
         Raises:
-            CheckpointError: It is damaged, or belongs to another model.
+            CheckpointError: All are damaged, or the last belongs to another model.
         """
-        paths = self._there()
-        if not paths:
+        there = self.there()
+        if not there:
             return False
+        damaged = []
+        for step in reversed(there):
+            damage = self._damage(step)
+            if damage is None:
+                break
+            damaged.append(f"{self._path(step)}: damaged: {damage}")
+        else:
+            raise CheckpointError("; ".join(damaged))
         try:
-            self._checkpoint.restore(paths[-1]).assert_consumed()
+            self._checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:
             raise CheckpointError(
-                f"{paths[-1]}: cannot be read: {_reason(error)}. Remove its files to go on "
-                "from the one before it"
+                f"{self._path(step)}: does not fit the network of this run: {_reason(error)}"
             ) from error
+        for line in damaged:
+            if log:
+                log(f"{line}; going back to step {step}")
+        for later in there[there.index(step) + 1 :]:
+            self._remove(later)
         return True
+
+    def clear_away(self) -> None:
+        """Remove what a kill or a full disk in the midst of writing left behind."""
+        whole = {f"step-{step}" for step in self.there()}
+        for path in self._directory.glob("step-*"):
+            # step-8_temp/, or step-8.data-00000-of-00001 without its step-8.index
+            if path.is_dir() or re.split(r"[._]", path.name)[0] not in whole:
+                files.remove(path)
 
     def average(self) -> list[np.ndarray]:
         """The mean of the last ``keep`` checkpoints' weights (section 6.1).
@@ -103,7 +136,7 @@ class Checkpoints:
         Raises:
             CheckpointError: One of them cannot be read.
         """
-        paths = self.averaged()
+        paths = [self._path(step) for step in self.averaged()]
         sums = [np.zeros(weight.shape, np.float64) for weight in self._model.weights]
         for path in paths:
             try:
@@ -111,18 +144,47 @@ class Checkpoints:
                 for i, total in enumerate(sums):
                     total += reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE")
             except _UNREADABLE as error:
-                raise CheckpointError(f"{path}: cannot be read: {_reason(error)}") from error
+                raise CheckpointError(
+                    f"{path}: cannot be read: {_reason(error)}. Without its files the average "
+                    "is that of the others"
+                ) from error
         return [(total / len(paths)).astype(np.float32) for total in sums]
 
-    def averaged(self) -> list[str]:
-        """The checkpoints that ``average`` takes: the last ones, the very last in any case."""
-        *earlier, last = self._there()
-        regular = [path for path in earlier if int(path.rpartition("-")[2]) % self._every == 0]
-        return [*regular, last][-self._keep :]
+    def averaged(self) -> list[int]:
+        """The steps that ``average`` takes: the last ones, the very last in any case."""
+        *earlier, last = self.there()
+        return [*self._regular(earlier), last][-self._keep :]
 
-    def _there(self) -> list[str]:
-        """Prefixes of the checkpoints that nobody has removed, oldest first."""
-        return [path for path in self._manager.checkpoints if Path(f"{path}.index").exists()]
+    def there(self) -> list[int]:
+        """Steps of the checkpoints on disk, oldest first."""
+        names = (path.name for path in self._directory.glob("step-*.index"))
+        matches = (re.fullmatch(r"step-(\d+)\.index", name) for name in names)
+        return sorted(int(match[1]) for match in matches if match)
+
+    def _regular(self, steps: list[int]) -> list[int]:
+        return [step for step in steps if step % self._every == 0]
+
+    def _path(self, step: int) -> str:
+        return str(self._directory / f"step-{step}")
+
+    def _damage(self, step: int) -> str | None:
+        """What is wrong with a checkpoint; TensorFlow compares the checksum of each tensor."""
+        try:
+            reader = tf.train.load_checkpoint(self._path(step))
+            for name in reader.get_variable_to_shape_map():
+                reader.get_tensor(name)
+        except _UNREADABLE as error:
+            return _reason(error)
+        return None
+
+    def _remove(self, step: int) -> None:
+        # The index first: without it the rest is no checkpoint.
+        for path in sorted(self._directory.glob(f"step-{step}.*"), key=_index_first):
+            path.unlink(missing_ok=True)
+
+
+def _index_first(path: Path) -> bool:
+    return path.suffix != ".index"
 
 
 def _reason(error: Exception) -> str:

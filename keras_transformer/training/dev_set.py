@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from keras_transformer.config import Config, SearchConfig
 from keras_transformer.data.batches import BatchPlan, dataset
@@ -14,24 +17,29 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.training.progress import perplexity
 
 Scores = dict[str, float]
+MOST_TOKENS = 16_384
+"""Target tokens in a batch of the loss, at most; one device holds them all."""
 
 
 class DevSet:
     """The held-out pairs of a run, and the network that is judged by them.
 
+    One device looks at them, whatever the devices and workers of the training are.
+
     Args:
         model: The network in training; its weights of the moment count.
         prepared: The data of the run.
         config: Its configuration.
-        plan: The batches in which the loss is measured.
     """
 
-    def __init__(
-        self, model: keras.Model, prepared: Prepared, config: Config, plan: BatchPlan
-    ) -> None:
-        self._model = model
+    def __init__(self, model: keras.Model, prepared: Prepared, config: Config) -> None:
         self._store = prepared.dev
-        self._plan = plan
+        self._plan = BatchPlan(
+            prepared.dev.source_lengths,
+            prepared.dev.target_lengths,
+            min(config.train.device_tokens or config.train.batch_tokens, MOST_TOKENS),
+            config.train.seed,
+        )
         self._language = config.data.target
         pairs = prepared.dev_pairs[: config.train.dev_sentences]
         self._sources = [pair.source for pair in pairs]
@@ -41,31 +49,49 @@ class DevSet:
         data = dataclasses.replace(config.data, on_long="cut")
         self._translator = Translator(model, prepared.tokenizer, search, data)
 
-    def evaluate(self) -> tuple[Scores, list[str]]:
+        ids = tf.TensorSpec((None, None), tf.int32)
+
+        @tf.function(input_signature=[{"source": ids, "target": ids}, ids], autograph=False)
+        def sums(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+            return tf.stack(model.token_loss(inputs, labels, training=False))
+
+        self._sums = sums
+
+    def evaluate(self, between: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
         """Measure.
+
+        Args:
+            between: Called after each batch; what it raises ends the evaluation.
 
         Returns:
             ``dev_loss``, ``dev_perplexity`` and, where sentences are translated,
             ``dev_bleu``; and the translations.
         """
-        logs = self._model.evaluate(
-            dataset(self._store, self._plan, repeat=False),
-            # Said beforehand, so that Keras does not take the end for a shortage.
-            steps=self._plan.batches_per_epoch,
-            verbose=0,
-            return_dict=True,
-        )
-        scores = {"dev_loss": logs["loss"], "dev_perplexity": perplexity(logs["log_loss"])}
+        total = np.zeros(3)
+        for inputs, labels in dataset(self._store, self._plan, repeat=False):
+            total += self._sums(inputs, labels).numpy()
+            between()
+        loss, log_loss, tokens = total
+        scores = {
+            "dev_loss": float(loss / tokens),
+            "dev_perplexity": perplexity(float(log_loss / tokens)),
+        }
         if not self._sources:
             return scores, []
-        translations = [item.text for item in self._translator.translate(self._sources)]
+        found = self._translator.translate(self._sources, progress=lambda count: between())
+        translations = [item.text for item in found]
         scores["dev_bleu"] = bleu(translations, [self._references], self._language)
         return scores, translations
 
 
-def merit(scores: Scores) -> float:
-    """What the best weights have most of: BLEU, or the negative loss where that is left out."""
-    return scores.get("dev_bleu", -scores["dev_loss"])
+def merit(scores: Scores, by: str = "bleu") -> float:
+    """What the best weights have most of: BLEU, or the negative loss.
+
+    Args:
+        scores: From `DevSet.evaluate`.
+        by: "bleu", which stands for the loss where nothing is translated, or "loss".
+    """
+    return scores["dev_bleu"] if by == "bleu" and "dev_bleu" in scores else -scores["dev_loss"]
 
 
 def told(scores: Scores) -> str:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 
+from keras_transformer import files
 from keras_transformer.config import TrainConfig
 from keras_transformer.errors import UserError
+from keras_transformer.training.stopping import StopRequest
 
 
 class TrainingError(UserError):
     """Training that cannot go on."""
+
+
+class NotFiniteError(TrainingError):
+    """A loss or a gradient that is no number any more.
+
+    Args:
+        step: The step that made it so.
+        message: For the user.
+    """
+
+    def __init__(self, step: int, message: str) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 def steps_taken(model: keras.Model) -> int:
@@ -35,21 +51,23 @@ class Journal:
 
     Args:
         path: The run folder.
+        silent: Say and write nothing, as every worker but the chief.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, silent: bool = False) -> None:
         self._log = path / "log.txt"
         self._metrics = path / "metrics.jsonl"
+        self._silent = silent
 
     def line(self, text: str) -> None:
         """Tell people, on standard error and in log.txt."""
-        tell(text)
+        if not self._silent:
+            tell(text)
         self.note(text)
 
     def note(self, text: str) -> None:
         """Add a line to log.txt, with the time."""
-        with self._log.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        self._append(self._log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def record(self, values: dict[str, Any]) -> None:
         """Add one record to metrics.jsonl; infinities, which JSON has not, become null."""
@@ -57,8 +75,30 @@ class Journal:
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
         }
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(finite, allow_nan=False) + "\n")
+        self._append(self._metrics, json.dumps(finite, allow_nan=False) + "\n")
+
+    def _append(self, path: Path, text: str) -> None:
+        if self._silent:
+            return
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise TrainingError(f"{path}: cannot be written: {error}") from error
+
+    def records(self) -> list[dict[str, Any]]:
+        """What metrics.jsonl holds, the oldest first; lines that were cut short are left out."""
+        if not self._metrics.exists():
+            return []
+        found = []
+        for line in self._metrics.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                found.append(record)
+        return found
 
     def forget_after(self, step: int) -> list[dict[str, Any]]:
         """Drop records of steps after ``step``, which are about to be taken again.
@@ -68,45 +108,91 @@ class Journal:
         Returns:
             The records that stay, the oldest first.
         """
-        if not self._metrics.exists():
-            return []
-        kept = []
-        for line in self._metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and record.get("step", math.inf) <= step:
-                kept.append(record)
-        aside = self._metrics.with_name(f".writing.{self._metrics.name}")
-        text = "".join(json.dumps(record) + "\n" for record in kept)
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, self._metrics)
+        kept = [record for record in self.records() if record.get("step", math.inf) <= step]
+        if self._metrics.exists() and not self._silent:
+            text = "".join(json.dumps(record) + "\n" for record in kept)
+            with files.aside(self._metrics) as place:
+                place.write_text(text, encoding="utf-8")
         return kept
 
 
+@dataclasses.dataclass
+class Totals:
+    """Sums over the tokens of some steps."""
+
+    loss: float = 0.0
+    log_loss: float = 0.0
+    source_tokens: float = 0.0
+    target_tokens: float = 0.0
+    gradient_norm: float = 0.0
+    """The greatest."""
+    steps: int = 0
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    """On the clock that only runs forward, in seconds."""
+
+    def add(self, logs: dict[str, float]) -> None:
+        """Count a step in, from what it returned."""
+        tokens = logs["target_tokens"]
+        self.loss += logs["loss"] * tokens
+        self.log_loss += logs["log_loss"] * tokens
+        self.source_tokens += logs["source_tokens"]
+        self.target_tokens += tokens
+        self.gradient_norm = max(self.gradient_norm, logs["gradient_norm"])
+        self.steps += 1
+
+    def values(self) -> dict[str, float]:
+        """Means over tokens and rates a second until now; empty without any step."""
+        if not self.steps:
+            return {}
+        tokens = max(self.target_tokens, 1.0)
+        seconds = max(time.monotonic() - self.began, 1e-9)
+        return {
+            "tokens_per_second": round((self.source_tokens + self.target_tokens) / seconds),
+            "source_tokens_per_second": round(self.source_tokens / seconds),
+            "target_tokens_per_second": round(self.target_tokens / seconds),
+            "seconds_per_step": seconds / self.steps,
+            "train_loss": self.loss / tokens,
+            "train_perplexity": perplexity(self.log_loss / tokens),
+            "gradient_norm": self.gradient_norm,
+        }
+
+
 class Progress(keras.callbacks.Callback):
-    """Prints a line every ``log_every`` steps, stops at the limits and on a bad loss.
+    """Counts, tells every ``log_every`` steps, ends `fit` at the limits, refuses a bad loss.
 
     Args:
         config: The limits.
         journal: Where lines go.
         earlier_seconds: Time that the run took before it was resumed.
         epoch_batches: Batches in an epoch of the data, to name a bad one.
+        request: A signal to stop, once it comes.
+        agreed: What any of the workers wants; called with what this one wants.
+
+    Attributes:
+        stretch: What has been counted since the last checkpoint.
+        stopped: Whether a signal to stop has come to any worker.
     """
 
     def __init__(
-        self, config: TrainConfig, journal: Journal, earlier_seconds: float, epoch_batches: int
+        self,
+        config: TrainConfig,
+        journal: Journal,
+        earlier_seconds: float,
+        epoch_batches: int,
+        request: StopRequest,
+        agreed: Callable[[list[bool]], list[bool]] = list,
     ) -> None:
         super().__init__()
         self._config = config
         self._journal = journal
         self._earlier = earlier_seconds
         self._epoch_batches = epoch_batches
+        self._request = request
+        self._agreed = agreed
         self._start: float | None = None
-        self._last_time, self._last_step, self._last_tokens = 0.0, 0, 0.0
-        self._stretch_start = 0.0
-        self.tokens_per_second = 0.0
+        self._since_line = Totals()
+        self.stretch = Totals()
+        self.stopped = False
 
     @property
     def seconds(self) -> float:
@@ -120,39 +206,40 @@ class Progress(keras.callbacks.Callback):
             self._start = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """The token counts begin anew with each checkpoint, and its own time is left out."""
-        self._last_tokens = 0.0
-        self._last_time = self._stretch_start = time.monotonic()
-        self._last_step = steps_taken(self.model)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Measure the whole stretch since the last checkpoint."""
-        tokens = logs["source_tokens"] + logs["target_tokens"]
-        self.tokens_per_second = tokens / (time.monotonic() - self._stretch_start)
+        """Count anew after each checkpoint, whose own time is left out."""
+        self.stretch, self._since_line = Totals(), Totals()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Print now and then; stop at the limits and at once where the loss is no number."""
+        """Tell now and then; stop at the limits, and at once where the loss is no number."""
         step = steps_taken(self.model)
-        epoch, place = divmod(step - 1, self._epoch_batches)
-        check_finite(logs["loss"], step, f", batch {place + 1} of epoch {epoch + 1}")
+        self._check(logs, step)
+        for totals in (self.stretch, self._since_line):
+            totals.add(logs)
+        self._request.at_once = False  # now there is a step to save
         out_of_time = 0 < self._config.max_minutes * 60 <= self.seconds
-        if step >= self._config.max_steps or out_of_time:
+        out_of_time, self.stopped = self._agreed([out_of_time, bool(self._request.signal)])
+        if step >= self._config.max_steps or out_of_time or self.stopped:
             self.model.stop_training = True
         if step % self._config.log_every == 0:
-            self._print(step)
+            self._tell(step)
 
-    def _print(self, step: int) -> None:
-        values = {metric.name: float(metric.result()) for metric in self.model.metrics}
-        now = time.monotonic()
-        tokens = values["source_tokens"] + values["target_tokens"]
-        speed = (tokens - self._last_tokens) / (now - self._last_time)
-        pace = (now - self._last_time) / (step - self._last_step)
-        self._last_tokens, self._last_time, self._last_step = tokens, now, step
+    def _check(self, logs: dict[str, float], step: int) -> None:
+        epoch, place = divmod(step - 1, self._epoch_batches)
+        where = f", batch {place + 1} of epoch {epoch + 1}"
+        check_finite(logs["loss"], step, where)
+        check_finite(logs["gradient_norm"], step, where, "the norm of the gradients")
+
+    def _tell(self, step: int) -> None:
+        values = self._since_line.values()
+        self._since_line = Totals()
         self._journal.line(
-            f"step {step}/{self._config.max_steps}  loss {values['loss']:.3f}  "
-            f"perplexity {perplexity(values['log_loss']):.2f}  "
+            f"step {step}/{self._config.max_steps}  loss {values['train_loss']:.3f}  "
+            f"perplexity {values['train_perplexity']:.2f}  "
             f"rate {float(self.model.optimizer.learning_rate):.2e}  "
-            f"{speed:,.0f} tokens/s  {self._left(step, pace)} left"
+            f"gradient {values['gradient_norm']:.2f}  "
+            f"{values['source_tokens_per_second']:,} + "
+            f"{values['target_tokens_per_second']:,} tokens/s  "
+            f"{self._left(step, values['seconds_per_step'])} left"
         )
 
     def _left(self, step: int, pace: float) -> str:
@@ -173,19 +260,22 @@ def perplexity(log_loss: float) -> float:
     return math.exp(log_loss) if log_loss < 700 else math.inf
 
 
-def check_finite(loss: float, step: int, place: str = "") -> None:
+def check_finite(value: float, step: int, place: str = "", name: str = "the loss") -> None:
     """Stop a run whose loss is no number any more.
 
     Args:
-        loss: Of the training or the dev set.
+        value: The loss of the training or the dev set, or what else ``name`` says.
         step: After which it was measured.
         place: Of the batch.
+        name: What it is.
 
     Raises:
-        TrainingError: With step and place; the last checkpoint is from before it.
+        NotFiniteError: With step and place; the last checkpoint is from before it.
     """
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"the loss is {loss} at step {step}{place}; the last checkpoint is still good. "
-            "A lower train.learning_rate_factor or a longer train.warmup_steps may help"
+    if not math.isfinite(value):
+        raise NotFiniteError(
+            step,
+            f"{name} is {value} at step {step}{place}; the last checkpoint is still good. "
+            "A lower train.learning_rate_factor, a longer train.warmup_steps or "
+            "train.clip_norm may help",
         )

@@ -2,105 +2,127 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import math
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from keras_transformer.config import Config, TrainConfig, to_dict
+from keras_transformer import files
+from keras_transformer.config import Config, TrainConfig
 from keras_transformer.data.batches import BatchPlan, dataset
 from keras_transformer.data.prepare import Prepared
-from keras_transformer.data.store import EncodedStore
+from keras_transformer.data.tokenizer import END, PAD
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
+from keras_transformer.training.best import Best, is_checkpoint
 from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.dev_set import DevSet, Scores, merit, told
-from keras_transformer.training.distribution import strategy
+from keras_transformer.training.dev_set import DevSet, Scores, told
+from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.optimizer import ReducedAdam
 from keras_transformer.training.progress import (
     Journal,
+    NotFiniteError,
     Progress,
     TrainingError,
     check_finite,
     duration,
-    perplexity,
     tell,
 )
+from keras_transformer.training.resuming import check_resumable, with_vocabulary_of
 from keras_transformer.training.schedule import NoamSchedule
-from keras_transformer.training.step import TranslationModel
+from keras_transformer.training.step import StepOptions, TranslationModel
+from keras_transformer.training.stopping import Stopped, StopRequest
 
-# What may differ when a run goes on: nothing that its weights or its data depend on.
-# dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
-RESUMABLE = ("max_steps", "max_minutes", "log_every")
+BAD_BATCH = "bad_batch.json"
+"""In the run folder: the pairs of the step after which the loss was no number."""
 
 
-def train(config: Config, path: Path, resume: bool = False) -> Run:
+def train(
+    config: Config,
+    path: Path,
+    resume: bool = False,
+    devices: str = "auto",
+    accept_changes: bool = False,
+) -> Run:
     """Train from the beginning, or go on with a run.
+
+    Every worker of a cluster calls this with the same arguments (see `Distribution`).
 
     Args:
         config: The configuration; on resuming, that of the run with what the user changed.
-        path: The run folder, to be made or to go on with.
+        path: The run folder, to be made or to go on with; all workers see the same one.
         resume: Whether to go on.
+        devices: As for `Distribution`.
+        accept_changes: Go on although the configuration or the corpus has changed.
 
     Returns:
         The finished run.
 
     Raises:
-        UserError: The data, the configuration or the folder cannot be used.
+        UserError: The data, the configuration, the devices or the folder cannot be used.
         TrainingError: The loss is no number any more.
+        Stopped: By a signal; what was done is saved.
     """
     if config.train.dev_sentences:
         metrics(config.data.target)  # what BLEU needs is missed now, not at the first checkpoint
-    if resume:
-        run = Run.open(path)
-        check_resumable(run.config, config)
-        run = dataclasses.replace(run, config=config)
-        with run.alone():
-            journal = Journal(path)
-            prepared = run.prepared(journal.line)
-            run.write_config()
-            return Training(run, prepared, journal).execute()
+    distribution = Distribution(devices)
+    with contextlib.ExitStack() as stack:
+        if distribution.chief:
+            lines: list[str] = []
+            ready = 0.0
+            try:
+                run, prepared = _opened(config, path, resume, accept_changes, lines, stack)
+                ready = 1.0
+            finally:
+                distribution.told_by_chief([ready])
+        else:
+            lines = []
+            if not all(distribution.told_by_chief([0.0])):
+                raise DistributionError("the chief could not begin; its own message says why")
+            run = Run.open(path)
+            if resume:
+                run = dataclasses.replace(run, config=with_vocabulary_of(run.config, config))
+            prepared = run.prepared(lambda line: None)
+        journal = Journal(path, silent=not distribution.chief)
+        for line in lines:  # told before there was a journal
+            journal.note(line)
+        with distribution.losses_told():
+            return Training(run, prepared, journal, distribution).execute()
 
-    lines: list[str] = []
+
+def _opened(
+    config: Config,
+    path: Path,
+    resume: bool,
+    accept_changes: bool,
+    lines: list[str],
+    stack: contextlib.ExitStack,
+) -> tuple[Run, Prepared]:
+    """Make the run, or open it with another configuration; alone in it, as long as ``stack``."""
 
     def log(line: str) -> None:
         tell(line)
         lines.append(line)
 
-    run, prepared = Run.create(path, config, log)
-    with run.alone():
-        journal = Journal(path)
-        for line in lines:  # told before there was a folder
-            journal.note(line)
-        return Training(run, prepared, journal).execute()
-
-
-def check_resumable(old: Config, new: Config) -> None:
-    """Refuse changes that would make another run of it.
-
-    Args:
-        old: The configuration of the run.
-        new: The configuration that it is to go on with.
-
-    Raises:
-        RunError: Names each field that differs, with both values.
-    """
-    differences = []
-    before, after = to_dict(old), to_dict(new)
-    for section in ("model", "data", "train"):
-        for name, value in before[section].items():
-            if after[section][name] != value and name not in RESUMABLE:
-                differences.append(f"{section}.{name}: {value!r}, now {after[section][name]!r}")
-    if differences:
-        raise RunError(
-            "the run was begun with other values: "
-            + "; ".join(differences)
-            + f". Only {', '.join('train.' + name for name in RESUMABLE)} and search.* may change"
-        )
+    if not resume:
+        run, prepared = Run.create(path, config, log)
+        stack.enter_context(run.alone())
+        return run, prepared
+    run = Run.open(path)
+    config = with_vocabulary_of(run.config, config)
+    check_resumable(run.config, config, accept_changes)
+    run = dataclasses.replace(run, config=config)
+    stack.enter_context(run.alone())
+    return run, run.prepared_anew(log) if accept_changes else run.prepared(log)
 
 
 class Training:
@@ -110,35 +132,54 @@ class Training:
         run: The run folder.
         prepared: Its data.
         journal: Its records.
+        distribution: Where it runs; None: on all devices of this machine.
     """
 
-    def __init__(self, run: Run, prepared: Prepared, journal: Journal) -> None:
+    def __init__(
+        self,
+        run: Run,
+        prepared: Prepared,
+        journal: Journal,
+        distribution: Distribution | None = None,
+    ) -> None:
         config = run.config
         self.run = run
         self.journal = journal
+        self.distribution = distribution or Distribution()
         self._config = config.train
         self._prepared = prepared
+        if self._config.jit and self.distribution.devices > 1:
+            raise DistributionError(
+                "train.jit: expected false with several devices, which XLA cannot add up over; "
+                f"got true with {self.distribution.devices}"
+            )
         # Before any tensorflow-text tokenizer exists: seeding destroys those.
         keras.utils.set_random_seed(config.train.seed)
-        with strategy().scope():
-            self.model = _build(config)
+        with self.distribution.strategy.scope():
+            self.model = _build(config, self.pieces)
         self.checkpoints = Checkpoints(
             run.path / "checkpoints",
             self.model,
             keep=config.train.average,
             every=config.train.checkpoint_every,
         )
-        self._train_plan = self._plan(prepared.train)
-        self.dev_set = DevSet(self.model, prepared, config, self._plan(prepared.dev))
-
-    def _plan(self, store: EncodedStore) -> BatchPlan:
-        return BatchPlan(
-            store.source_lengths,
-            store.target_lengths,
+        self._best = Best(run, config.train, self.checkpoints, writes=self.distribution.chief)
+        self._plan = BatchPlan(
+            prepared.train.source_lengths,
+            prepared.train.target_lengths,
             self._config.batch_tokens,
             self._config.seed,
             fixed_shapes=self._config.jit,
         )
+        self.dev_set = DevSet(self.model, prepared, config)
+        self._request = StopRequest()
+
+    @property
+    def pieces(self) -> int:
+        """Parts in which a device takes its share of a batch, so that each fits it."""
+        at_once = self._config.device_tokens
+        share = self._config.batch_tokens / self.distribution.devices
+        return math.ceil(share / at_once) if at_once else 1
 
     def execute(self) -> Run:
         """Train to the limits, average, keep what translates best.
@@ -146,48 +187,95 @@ class Training:
         Raises:
             UserError: The folder cannot be gone on with, or not be written.
             TrainingError: The loss is no number any more, or memory does not suffice.
+            Stopped: By a signal.
         """
+        with self._request.heard():
+            try:
+                self._execute()
+            except Stopped as stop:
+                self.journal.line(
+                    f"stopped by {stop.name}; saved at step {self._saved()}, "
+                    "--resume goes on from there"
+                )
+                raise
+            except NotFiniteError as error:
+                raise TrainingError(f"{error}{self._write_batch(error.step)}") from error
+        return self.run
+
+    def _execute(self) -> None:
         records = self._restore()
         self._describe()
-        last = records[-1] if records else {}
-        if self._finished() and "averaged" in last and self.run.best_weights.exists():
-            self.journal.line(
-                f"finished before: {self.checkpoints.step} steps, {self.run.path}; "
-                "a larger train.max_steps or train.max_minutes goes on"
-            )
-            return self.run
         progress = Progress(
             self._config,
             self.journal,
             float(self.checkpoints.seconds.numpy()),
-            self._train_plan.batches_per_epoch,
+            self._plan.batches_per_epoch,
+            self._request,
+            self._agreed,
         )
+        step = self.checkpoints.step
+        due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
+        if due and not any(record["step"] == step for record in records):
+            self._checkpoint(progress)  # a signal came before it was judged
+        elif self._finished() and not is_checkpoint(records[-1]) and self._has_best():
+            self.journal.line(
+                f"finished before: {step} steps, {self.run.path}; a larger train.max_steps, "
+                "train.max_minutes or train.patience goes on"
+            )
+            return
         while not self._finished():
             self._fit(progress)
         self._finish(progress)
-        return self.run
+
+    def _has_best(self) -> bool:
+        return self.run.best_weights.exists()
+
+    def _saved(self) -> int:
+        """The step of the newest checkpoint."""
+        return max(self.checkpoints.there(), default=0)
+
+    def _agreed(self, wishes: list[bool]) -> list[bool]:
+        """What any of the workers wishes."""
+        if self.distribution.workers == 1:
+            return wishes
+        return (self.distribution.added_up(tf.constant(wishes, tf.float64)) > 0).tolist()
 
     def _restore(self) -> list[dict[str, Any]]:
         """Go back to the last checkpoint, if any; give the records up to it."""
-        restored = self.checkpoints.restore_latest()
-        if not restored and self.run.best_weights.exists():
+        if self.distribution.chief:
+            self.checkpoints.clear_away()
+        restored = self.checkpoints.restore_latest(self.journal.line)
+        self.distribution.wait()  # the others have read before the chief writes
+        self._check_together()
+        if not restored and self._has_best():
             raise RunError(
                 f"{self.run.path / 'checkpoints'}: no checkpoint is left to go on from; "
                 f"{self.run.best_weights.name} still translates. Remove it to begin again"
             )
+        if self.distribution.chief:
+            self.run.write_config()  # not before it is known to fit
         records = self.journal.forget_after(self.checkpoints.step)
         for record in records:
-            # The average is judged after the last checkpoint, which cannot know of it.
-            if "averaged" in record and merit(record) > float(self.checkpoints.best_score.numpy()):
-                self.checkpoints.best_score.assign(merit(record))
-                self.checkpoints.best_step.assign(record["step"])
+            # An average is judged after the last checkpoint, which cannot know of it.
+            if not is_checkpoint(record):
+                self._best.offer_record(record)
         if restored:
             self.journal.line(f"going on after step {self.checkpoints.step}")
         return records
 
+    def _check_together(self) -> None:
+        [step] = self.distribution.told_by_chief([self.checkpoints.step])
+        if step != self.checkpoints.step:
+            raise DistributionError(
+                f"{self.run.path}: expected the chief's checkpoint of step {step:.0f}, found "
+                f"that of step {self.checkpoints.step}; all workers must see the same run folder"
+            )
+
     def _finished(self) -> bool:
         seconds, limit = float(self.checkpoints.seconds.numpy()), self._config.max_minutes * 60
-        return self.checkpoints.step >= self._config.max_steps or 0 < limit <= seconds
+        step = self.checkpoints.step
+        out_of_time = 0 < limit <= seconds
+        return step >= self._config.max_steps or out_of_time or self._best.is_long_ago(step)
 
     def _fit(self, progress: Progress) -> None:
         step, every = self.checkpoints.step, self._config.checkpoint_every
@@ -195,97 +283,182 @@ class Training:
         short = -step % every
         try:
             self.model.fit(
-                dataset(self._prepared.train, self._train_plan, step),
+                self.distribution.strategy.distribute_datasets_from_function(
+                    lambda _: dataset(
+                        self._prepared.train, self._plan, step, shares=self.distribution.shares
+                    )
+                ),
                 shuffle=False,
                 # An epoch of `fit` is the stretch between two checkpoints.
                 steps_per_epoch=short or every,
                 epochs=1 if short else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, _AtCheckpoint(lambda logs: self._checkpoint(logs, progress))],
+                callbacks=[progress, _AtCheckpoint(lambda: self._stretch_ends(progress))],
                 verbose=0,
             )
         except tf.errors.ResourceExhaustedError as error:
+            at_once = self._config.device_tokens or self._config.batch_tokens
             raise TrainingError(
-                "the memory does not suffice for a step; a smaller train.batch_tokens "
-                f"(now {self._config.batch_tokens:,}) needs less"
+                "the memory does not suffice for a step; a train.device_tokens smaller than the "
+                f"{math.ceil(at_once / self.distribution.devices):,} target tokens of now needs "
+                "less, and gives the same update"
             ) from error
 
-    def _checkpoint(self, logs: dict[str, float], progress: Progress) -> None:
+    def _stretch_ends(self, progress: Progress) -> None:
+        if progress.stopped:
+            self._save(progress.seconds)
+            raise Stopped(self._request.signal or signal.SIGTERM)
+        self._checkpoint(progress)
+        if self._finished():
+            self.model.stop_training = True
+
+    def _checkpoint(self, progress: Progress) -> None:
         """Look at the dev set, keep the best weights, save."""
         step = self.checkpoints.step
-        scores, translations = self.dev_set.evaluate()
+        counted = progress.stretch.values()  # before the dev set takes its time
+        try:
+            scores, translations, seconds = self._judged(progress.seconds)
+        except Stopped:
+            self._save(progress.seconds)
+            raise
         # The last update may have spoilt the weights: its own loss cannot tell.
         check_finite(scores["dev_loss"], step, " on the dev set")
-        best = self._keep_if_best(scores, translations, step)
-        self.checkpoints.seconds.assign(progress.seconds)
+        best = self._best.offer(self.model, scores, translations, step)
         # Before the checkpoint: a record too many is dropped on resuming, a missing one is lost.
         self.journal.record(
             {
                 "step": step,
-                "seconds": round(progress.seconds, 1),
-                "tokens_per_second": round(progress.tokens_per_second),
+                "seconds": round(seconds, 1),
                 "learning_rate": float(self.model.optimizer.learning_rate),
-                "train_loss": logs["loss"],
-                "train_perplexity": perplexity(logs["log_loss"]),
+                **counted,
                 **scores,
             }
         )
-        self.checkpoints.save()
+        records = self.journal.records()
+        self._best.keep_if_among(self.model, records, step)
+        self._save(seconds)
+        self._best.forget_others(records)
         self.journal.line(f"checkpoint at step {step}: {told(scores)}{' (best)' if best else ''}")
 
-    def _keep_if_best(self, scores: Scores, translations: list[str], step: int) -> bool:
-        score = merit(scores)
-        if score <= float(self.checkpoints.best_score.numpy()):
-            return False
-        self.run.save_best(self.model)
-        if translations:
-            self.run.write_dev_translations(translations)
-        self.checkpoints.best_score.assign(score)
-        self.checkpoints.best_step.assign(step)
-        return True
+    def _judged(self, seconds: float = 0.0) -> tuple[Scores, list[str], float]:
+        """What the chief finds on the dev set, and its clock; told to all workers.
+
+        Raises:
+            Stopped: A signal came to the chief meanwhile.
+        """
+        names = ["dev_loss", "dev_perplexity", "dev_bleu"]
+        scores: Scores = {}
+        translations: list[str] = []
+        stopped = None
+        if self.distribution.chief:
+            try:
+                scores, translations = self.dev_set.evaluate(self._request.check)
+            except Stopped as stop:
+                stopped = stop
+        values = [scores.get(name, math.nan) for name in names]
+        *values, seconds, leave = self.distribution.told_by_chief(
+            [*values, seconds, float(stopped is not None)]
+        )
+        if leave:
+            raise stopped or Stopped(signal.SIGTERM)
+        found = dict(zip(names, values, strict=True))
+        if not self._config.dev_sentences:
+            del found["dev_bleu"]
+        return found, translations, seconds
+
+    def _save(self, seconds: float) -> None:
+        self.checkpoints.seconds.assign(seconds)
+        if self.distribution.chief:
+            self.checkpoints.save()
+        self.distribution.wait()  # so that a worker which ends takes none with it
+        self._request.at_once = True
 
     def _finish(self, progress: Progress) -> None:
-        """Average the last checkpoints; keep the average if it translates best."""
-        step = self.checkpoints.step
-        self.model.set_weights(self.checkpoints.average())
-        scores, translations = self.dev_set.evaluate()
-        best = self._keep_if_best(scores, translations, step)
+        """Try averages of the weights; keep what translates best."""
         averaged = len(self.checkpoints.averaged())
-        self.journal.record({"step": step, "averaged": averaged, **scores})
-        self.journal.line(
-            f"average of the last {averaged} checkpoints: {told(scores)}"
-            + (" (best)" if best else f"; step {self.checkpoints.best_step.numpy()} stays best")
+        moving = [average.numpy() for average in self.model.optimizer.moving_averages()]
+        self._try(
+            self.checkpoints.average(),
+            f"average of the last {averaged} checkpoints",
+            {"averaged": averaged},
         )
-        self.journal.line(f"done: {step} steps in {duration(progress.seconds)}, {self.run.path}")
+        if self._config.moving_average:
+            self._try(moving, "moving average", {"moving_average": self._config.moving_average})
+        self.journal.line(
+            f"done: {self.checkpoints.step} steps in {duration(progress.seconds)}, {self.run.path}"
+        )
+
+    def _try(self, weights: list[np.ndarray], name: str, record: dict[str, Any]) -> None:
+        step = self.checkpoints.step
+        self.model.set_weights(weights)
+        scores, translations, _ = self._judged()
+        best = self._best.offer(self.model, scores, translations, step)
+        self.journal.record({"step": step, **record, **scores})
+        stays = "" if best else f"; the best of step {self._best.step} stays"
+        self.journal.line(f"{name}: {told(scores)}{' (best)' if best else stays}")
 
     def _describe(self) -> None:
-        devices = self.model.distribute_strategy.num_replicas_in_sync
+        distribution = self.distribution
+        devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
+        if distribution.workers > 1:
+            devices += f" of {distribution.workers} workers"
+        if self.pieces > 1:
+            devices += f", a batch in {self.pieces} pieces on each"
         self.journal.line(
             f"{self.model.count_params():,} parameters, {len(self._prepared.train):,} pairs, "
-            f"{self._train_plan.batches_per_epoch} batches an epoch, "
-            f"{devices} device{'s' if devices > 1 else ''}"
+            f"{self._plan.batches_per_epoch} batches an epoch, {devices}"
         )
+
+    def _write_batch(self, step: int) -> str:
+        """Keep the pairs of a step that went wrong; give a sentence about it for the message."""
+        if not self.distribution.chief or not step:
+            return ""
+        epoch, place = divmod(step - 1, self._plan.batches_per_epoch)
+        positions = self._plan.epoch(epoch)[place]
+        ids = self._prepared.train.batch(positions)
+        tokenizer = self._prepared.tokenizer
+        sources = tokenizer.source.decode(_without_end(ids["source"]))
+        targets = tokenizer.target.decode(_without_end(ids["labels"]))
+        pairs = [
+            {"position": int(position), "source": source, "target": target}
+            for position, source, target in zip(positions, sources, targets, strict=True)
+        ]
+        path = self.run.path / BAD_BATCH
+        with files.aside(path) as aside:
+            text = json.dumps({"step": step, "pairs": pairs}, ensure_ascii=False, indent=1)
+            aside.write_text(text + "\n", encoding="utf-8")
+        return f". The pairs of that step are in {path}"
 
 
 class _AtCheckpoint(keras.callbacks.Callback):
     """Calls a function where `fit` ends an epoch."""
 
-    def __init__(self, action: Callable[[dict[str, float]], None]) -> None:
+    def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
         self._action = action
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Call it with the epoch's metrics."""
-        self._action(dict(logs))
+        """Call it."""
+        self._action()
 
 
-def _build(config: Config) -> TranslationModel:
+def _without_end(ids: np.ndarray) -> list[list[int]]:
+    """(B, T) padded ids to lists without END and padding."""
+    return [[int(token) for token in row if token not in (PAD, END)] for row in ids]
+
+
+def _build(config: Config, pieces: int) -> TranslationModel:
     """The model with its optimizer; call it in the strategy's scope."""
     train: TrainConfig = config.train
     dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
     model = transformer.build(config.model, dtype, TranslationModel)
-    schedule = NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor)
-    optimizer = keras.optimizers.Adam(
-        schedule, train.adam_beta_1, train.adam_beta_2, train.adam_epsilon
+    optimizer = ReducedAdam(
+        NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
+        train.adam_beta_1,
+        train.adam_beta_2,
+        train.adam_epsilon,
+        use_ema=train.moving_average > 0,
+        ema_momentum=train.moving_average or 0.99,
     )
-    model.configure(optimizer, train.label_smoothing, train.jit)
+    options = StepOptions(train.label_smoothing, train.seed, pieces, train.clip_norm, train.jit)
+    model.configure(optimizer, options)
     return model

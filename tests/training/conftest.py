@@ -8,7 +8,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_transformer.config import Config, from_dict
 from keras_transformer.run import Run
@@ -67,6 +69,19 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
 def trained(reversal: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Six steps without a stop. Several tests read it; what changes it takes a copy."""
     return trainer.train(reversal(), tmp_path_factory.mktemp("runs") / "trained")
+
+
+@pytest.fixture(scope="session")
+def last_checkpoint() -> Callable[[Path], dict[str, np.ndarray]]:
+    """Everything in the newest checkpoint of a run but the time that it took."""
+
+    def read(path: Path) -> dict[str, np.ndarray]:
+        steps = [int(file.stem[5:]) for file in (path / "checkpoints").glob("step-*.index")]
+        reader = tf.train.load_checkpoint(str(path / "checkpoints" / f"step-{max(steps)}"))
+        names = [name for name in reader.get_variable_to_shape_map() if "ATTRIBUTES" in name]
+        return {name: reader.get_tensor(name) for name in names if "seconds" not in name}
+
+    return read
 
 
 @pytest.fixture

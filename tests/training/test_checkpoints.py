@@ -72,7 +72,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build(other.trainable_variables)
     other.compile(optimizer=optimizer, loss="mse")
-    with pytest.raises(CheckpointError, match=r"step-0: cannot be read: .*[Ss]hape"):
+    with pytest.raises(CheckpointError, match=r"step-0: does not fit .*[Ss]hape"):
         Checkpoints(tmp_path, other, keep=1).restore_latest()
 
 
@@ -100,20 +100,56 @@ def test_average_with_a_checkpoint_in_between(
     np.testing.assert_array_equal(saved(tmp_path, *steps).average()[1], [mean])
 
 
-def test_a_damaged_checkpoint_is_named_and_can_be_removed(tmp_path: Path) -> None:
-    saved(tmp_path, 2, 4)
-    [data] = tmp_path.glob("step-4.data*")
+def damage(directory: Path, step: int) -> None:
+    [data] = directory.glob(f"step-{step}.data*")
     data.write_bytes(data.read_bytes()[:20])
+
+
+def test_of_damaged_checkpoints_the_last_whole_one_is_used(tmp_path: Path) -> None:
+    saved(tmp_path, 2, 4, 6)
+    damage(tmp_path, 6)
     checkpoints = Checkpoints(tmp_path, model(), 2)
-    with pytest.raises(CheckpointError, match=r"step-4: cannot be read: .*Remove its files"):
-        checkpoints.restore_latest()
-    with pytest.raises(CheckpointError, match=r"step-4: cannot be read"):
-        checkpoints.average()
-    for path in tmp_path.glob("step-4.*"):
-        path.unlink()
+    told: list[str] = []
+    assert checkpoints.restore_latest(told.append)
+    [line] = told
+    assert "step-6: damaged: " in line
+    assert line.endswith("; going back to step 4")
+    assert checkpoints.step == 4
+    assert checkpoints.there() == [2, 4]  # step 6 is about to be taken again
+
+
+def test_where_all_are_damaged_each_is_named_and_left(tmp_path: Path) -> None:
+    saved(tmp_path, 2, 4)
+    for step in (2, 4):
+        damage(tmp_path, step)
+    with pytest.raises(CheckpointError, match=r"step-4: damaged: .*; .*step-2: damaged: "):
+        Checkpoints(tmp_path, model(), 2).restore_latest()
+    with pytest.raises(CheckpointError, match=r"step-2: cannot be read"):
+        Checkpoints(tmp_path, model(), 2).average()
+    assert Checkpoints(tmp_path, model(), 2).there() == [2, 4]
+
+
+def test_what_a_kill_left_unfinished_goes(tmp_path: Path) -> None:
+    saved(tmp_path, 2)
+    before = {path.name for path in tmp_path.iterdir()}
+    (tmp_path / "step-4_temp").mkdir()
+    (tmp_path / "step-4_temp" / "part").write_text("x")
+    (tmp_path / "step-4.data-00000-of-00001").write_text("x")
     checkpoints = Checkpoints(tmp_path, model(), 2)
-    assert checkpoints.restore_latest()
-    assert checkpoints.step == 2
+    assert checkpoints.there() == [2]
+    checkpoints.clear_away()
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_several_stops_in_between_push_no_other_out(tmp_path: Path) -> None:
+    """The average at the end takes what it would have taken without any stop."""
+    checkpoints = saved(tmp_path, 2, 4, 5)
+    assert checkpoints.there() == [2, 4, 5]
+    for step in (7, 8):
+        checkpoints._model.optimizer.iterations.assign(step)
+        checkpoints.save()
+    assert checkpoints.there() == [2, 4, 8]
+    assert checkpoints.averaged() == [4, 8]
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:

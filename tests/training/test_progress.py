@@ -13,12 +13,14 @@ import pytest
 from keras_transformer.config import TrainConfig
 from keras_transformer.training.progress import (
     Journal,
+    NotFiniteError,
     Progress,
     TrainingError,
     check_finite,
     duration,
     perplexity,
 )
+from keras_transformer.training.stopping import StopRequest
 
 
 @pytest.mark.parametrize(
@@ -74,49 +76,56 @@ class Steps:
         iterations = keras.Variable(0, dtype="int64", trainable=False)
         self.model = SimpleNamespace(
             optimizer=SimpleNamespace(iterations=iterations, learning_rate=0.1),
-            metrics=[],
             stop_training=False,
         )
         progress._model = self.model
         progress.on_train_begin()
         progress.on_epoch_begin(0)
 
-    def take(self, loss: float) -> None:
+    def take(self, loss: float, norm: float = 1.0, tokens: float = 10.0) -> None:
         self.model.optimizer.iterations.assign_add(1)
-        tokens = 10.0 * int(self.model.optimizer.iterations.numpy())
-        values = {"loss": loss, "log_loss": loss, "source_tokens": tokens, "target_tokens": 0.0}
-        self.model.metrics = [
-            SimpleNamespace(name=name, result=lambda value=value: value)
-            for name, value in values.items()
-        ]
-        self.progress.on_train_batch_end(0, values)
+        logs = {"loss": loss, "log_loss": loss, "source_tokens": 2 * tokens}
+        self.progress.on_train_batch_end(0, logs | {"target_tokens": tokens, "gradient_norm": norm})
 
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Callable[..., Steps]:
-    def start(**config: Any) -> Steps:
-        return Steps(Progress(TrainConfig(**config), Journal(tmp_path), 5.0, epoch_batches=2))
+    def start(request: StopRequest | None = None, agreed: Any = list, **config: Any) -> Steps:
+        journal = Journal(tmp_path)
+        request = request or StopRequest()
+        return Steps(Progress(TrainConfig(**config), journal, 5.0, 2, request, agreed))
 
     return start
 
 
-def test_a_bad_loss_stops_at_once_and_names_the_batch(steps: Callable[..., Steps]) -> None:
+@pytest.mark.parametrize(
+    ("loss", "norm", "message"),
+    [
+        (math.nan, 1.0, "the loss is nan at step 3, batch 1 of epoch 2;"),
+        (3.0, math.inf, "the norm of the gradients is inf at step 3, batch 1 of epoch 2;"),
+    ],
+)
+def test_a_bad_step_stops_at_once_and_names_the_batch(
+    steps: Callable[..., Steps], loss: float, norm: float, message: str
+) -> None:
     run = steps(log_every=50)
     run.take(3.0)
     run.take(3.0)
-    with pytest.raises(TrainingError, match="the loss is nan at step 3, batch 1 of epoch 2;"):
-        run.take(math.nan)
+    with pytest.raises(NotFiniteError, match=message) as caught:
+        run.take(loss, norm)
+    assert caught.value.step == 3
 
 
 def test_lines_come_every_so_many_steps_and_the_last_step_stops(
     steps: Callable[..., Steps], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = steps(log_every=2, max_steps=3)
-    run.take(3.0)
+    run.take(1.0, norm=2.5, tokens=10)
     assert capsys.readouterr().err == ""
-    run.take(3.0)
+    run.take(4.0, norm=0.5, tokens=20)
+    # (10 * 1 + 20 * 4) / 30 = 3
     assert capsys.readouterr().err.startswith(
-        "step 2/3  loss 3.000  perplexity 20.09  rate 1.00e-01"
+        "step 2/3  loss 3.000  perplexity 20.09  rate 1.00e-01  gradient 2.50  "
     )
     assert not run.model.stop_training
     run.take(3.0)
@@ -131,14 +140,53 @@ def test_time_counts_earlier_parts_and_stops(steps: Callable[..., Steps]) -> Non
     late = steps(max_minutes=0.08)
     late.take(3.0)
     assert late.model.stop_training
+    assert not late.progress.stopped  # by no signal: the dev set is looked at
+
+
+def test_a_signal_stops_after_the_step(steps: Callable[..., Steps]) -> None:
+    request = StopRequest()
+    run = steps(request)
+    assert request.at_once  # there is nothing to save yet
+    run.take(3.0)
+    assert not request.at_once
+    request.signal = 15
+    run.take(3.0)
+    assert run.progress.stopped
+    assert run.model.stop_training
+
+
+def test_what_another_worker_wants_counts(steps: Callable[..., Steps]) -> None:
+    run = steps(agreed=lambda own: [own[0], True])
+    run.take(3.0)
+    assert run.progress.stopped
 
 
 def test_speed_is_that_of_the_whole_stretch(
     steps: Callable[..., Steps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where no line of progress came in between."""
-    clock = iter(range(100, 200, 4))
-    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
-    run = steps(log_every=50)  # begins at 100, its stretch at 104
-    run.progress.on_epoch_end(0, {"source_tokens": 30.0, "target_tokens": 10.0})
-    assert run.progress.tokens_per_second == 10.0  # 40 tokens in 4 seconds
+    """Even where a line of progress came in between."""
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    run = steps(log_every=2)
+    for _ in range(3):
+        clock[0] += 4.0
+        run.take(3.0, tokens=10)
+    values = run.progress.stretch.values()
+    assert values["source_tokens_per_second"] == 60 / 12
+    assert values["target_tokens_per_second"] == round(30 / 12)
+    assert values["tokens_per_second"] == round(90 / 12)
+    assert values["seconds_per_step"] == 4.0
+    run.progress.on_epoch_begin(1)
+    assert run.progress.stretch.values() == {}
+
+
+def test_other_workers_than_the_chief_are_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal(tmp_path).record({"step": 3})
+    journal = Journal(tmp_path, silent=True)
+    journal.line("first")
+    journal.record({"step": 4})
+    assert journal.forget_after(2) == []
+    assert Journal(tmp_path).records() == [{"step": 3}]
+    assert capsys.readouterr().err == ""

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -12,8 +15,12 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.data.batches import Shares
+from keras_transformer.launcher import free_ports
 from keras_transformer.model import transformer
-from keras_transformer.training.step import TranslationModel
+from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.optimizer import Reduced
+from keras_transformer.training.step import StepOptions, TranslationModel
 
 SMALL = ModelConfig(
     source_vocabulary=20,
@@ -45,6 +52,14 @@ def batch(source: list[list[int]], labels: list[list[int]]) -> Any:
     return {"source": np.array(source, np.int32), "target": target}, real
 
 
+def dealt(batches: Any, shares: Shares) -> Iterator[Any]:
+    """As `data.batches.dataset` does it: row by row, a row of padding where none is left."""
+    for source, labels in batches:
+        for share in range(shares.first, shares.first + shares.wanted):
+            rows = slice(share, None, shares.count)
+            yield batch(source[rows] or [[0]], labels[rows] or [[0]])
+
+
 def stream(batches: Any) -> tf.data.Dataset:
     ids = tf.TensorSpec((None, None), tf.int32)
     return tf.data.Dataset.from_generator(
@@ -52,17 +67,24 @@ def stream(batches: Any) -> tf.data.Dataset:
     )
 
 
-def model(rate: float = 0.5) -> TranslationModel:
+class ReducedSGD(Reduced, keras.optimizers.SGD):
+    """Unlike Adam it tells a gradient from twice the gradient."""
+
+
+def model(rate: float = 0.5, **options: Any) -> TranslationModel:
     keras.utils.set_random_seed(1)
     built = transformer.build(SMALL, model_class=TranslationModel)
-    built.configure(keras.optimizers.SGD(rate), smoothing=0.1, jit=False)
+    built.configure(ReducedSGD(rate), StepOptions(smoothing=0.1, **options))
     return built
 
 
-def trained_weights(strategy: tf.distribute.Strategy) -> list[np.ndarray]:
-    with strategy.scope():
-        built = model()
-    built.fit(stream([batch(*some) for some in BATCHES]), shuffle=False, verbose=0)
+def trained_weights(distribution: Distribution, **options: Any) -> list[np.ndarray]:
+    with distribution.strategy.scope():
+        built = model(**options)
+    data = distribution.strategy.distribute_datasets_from_function(
+        lambda _: stream(list(dealt(BATCHES, distribution.shares)))
+    )
+    built.fit(data, steps_per_epoch=len(BATCHES), shuffle=False, verbose=0)
     return [np.asarray(weight) for weight in built.get_weights()]
 
 
@@ -86,19 +108,18 @@ def test_one_update_is_the_gradient_of_the_mean_over_real_tokens() -> None:
     assert history["loss"][0] == pytest.approx(float(loss), rel=1e-6)
     assert history["source_tokens"] == [4 + 2 + 2]
     assert history["target_tokens"] == [8]
+    norm = np.sqrt(sum(np.sum(np.square(gradient)) for gradient in gradients))
+    assert history["gradient_norm"][0] == pytest.approx(norm, rel=1e-5)
 
 
-def test_the_reported_loss_is_over_all_tokens_of_all_batches() -> None:
-    built = model()
-    data = [batch(*some) for some in BATCHES]
-    sums = [built.token_loss(*some, training=False) for some in data]
-    logs = built.evaluate(stream(data), verbose=0, return_dict=True)
-    tokens = sum(float(some.tokens) for some in sums)
-    assert tokens == 8 + 2 + 2
-    assert logs["loss"] == pytest.approx(sum(float(s.loss) for s in sums) / tokens, rel=1e-6)
-    assert logs["log_loss"] == pytest.approx(
-        sum(float(s.log_loss) for s in sums) / tokens, rel=1e-6
-    )
+def test_clipping_is_by_the_norm_of_the_whole_gradient() -> None:
+    built = model(rate=1.0, clip_norm=0.01)
+    before = built.get_weights()
+    history = built.fit(stream([batch(*BATCHES[0])]), shuffle=False, verbose=0).history
+    changes = [after - was for after, was in zip(built.get_weights(), before, strict=True)]
+    assert history["gradient_norm"][0] > 0.1  # that of before
+    norm = np.sqrt(sum(np.sum(np.square(change)) for change in changes))
+    assert norm == pytest.approx(0.01, rel=1e-4)
 
 
 def test_a_batch_without_any_token_changes_nothing() -> None:
@@ -134,34 +155,116 @@ def test_saving_has_each_weight_once(tmp_path: Any) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-# Logical devices must be set up before TensorFlow starts, hence a process of its own.
-TWO_DEVICES = """
-import json, sys
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-import importlib.util
+# The same update, however the batch is spread
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[np.ndarray]:
+    """One device, all at once."""
+    return trained_weights(Distribution(), clip_norm=0.5)
+
+
+def assert_close(ours: list[Any], theirs: list[np.ndarray]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 5])
+def test_pieces_one_after_the_other_give_the_same(whole: list[np.ndarray], pieces: int) -> None:
+    """Five pieces of three rows: some are empty."""
+    assert_close(trained_weights(Distribution(), clip_norm=0.5, pieces=pieces), whole)
+
+
+def test_dropout_differs_from_step_to_step_and_piece_to_piece_and_can_be_repeated() -> None:
+    config = dataclasses.replace(SMALL, dropout=0.5)
+    keras.utils.set_random_seed(1)
+    built = transformer.build(config, model_class=TranslationModel)
+    built.configure(ReducedSGD(0.0), StepOptions(pieces=2))  # the weights stay
+    # Both pieces of each of the three steps have the same row.
+    same = batch([[5, 6, 7, 3]] * 2, [[5, 6, 7, 3]] * 2)
+    losses: list[float] = []
+    callback = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda number, logs: losses.append(logs["loss"])
+    )
+    built.fit(stream([same] * 3), shuffle=False, verbose=0, callbacks=[callback])
+    assert len(set(losses)) == 3
+    alone = float(built.token_loss(*batch([[5, 6, 7, 3]], [[5, 6, 7, 3]]), training=False).loss)
+    assert losses[0] != pytest.approx(alone / 4)
+    built.optimizer.iterations.assign(1)
+    built.fit(stream([same]), shuffle=False, verbose=0, callbacks=[callback])
+    assert losses[3] == losses[1]
+
+
+# Devices must be set up before TensorFlow starts, hence processes of their own.
+ELSEWHERE = """
+import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("steps", sys.argv[1])
 steps = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(steps)
-from keras_transformer.training.distribution import strategy
-chosen = strategy()
-weights = steps.trained_weights(chosen)
-print(json.dumps([chosen.num_replicas_in_sync, [w.tolist() for w in weights]]))
+distribution = steps.Distribution(sys.argv[2])
+weights = steps.trained_weights(distribution, clip_norm=0.5, pieces=int(sys.argv[3]))
+told = distribution.told_by_chief([distribution.worker + 7.0, float("nan")])
+added = distribution.added_up(steps.tf.constant([1.0, distribution.worker]))
+print(json.dumps([distribution.devices, told, added.tolist(), [w.tolist() for w in weights]]))
 """
 
 
-def test_two_devices_give_the_weights_of_one() -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", TWO_DEVICES, __file__],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    replicas, weights = json.loads(done.stdout.splitlines()[-1])
-    assert replicas == 2
-    for ours, theirs in zip(trained_weights(tf.distribute.get_strategy()), weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+@pytest.mark.parametrize(
+    ("workers", "devices", "pieces"), [(1, "cpu:2", 1), (1, "cpu:3", 2), (2, "cpu", 2)]
+)
+def test_several_devices_and_workers_give_the_same(
+    whole: list[np.ndarray], workers: int, devices: str, pieces: int
+) -> None:
+    places = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    running = []
+    for index in range(workers):
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        if workers > 1:
+            task = {"type": "worker", "index": index}
+            environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": places}, "task": task})
+        command = [sys.executable, "-c", ELSEWHERE, __file__, devices, str(pieces)]
+        running.append(
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        )
+    for process in running:
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors[-2000:]
+        found, told, added, weights = json.loads(output.splitlines()[-1])
+        assert found == {"cpu": 1, "cpu:2": 2, "cpu:3": 3}[devices] * workers
+        assert told[0] == 7.0
+        assert math.isnan(told[1])
+        assert added == [workers, sum(range(workers))]
+        assert_close(weights, whole)
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        ("tpu", "expected auto, cpu, gpu, cpu:N or gpu:N, got tpu"),
+        ("cpu:0", "expected auto, cpu, gpu, cpu:N or gpu:N, got cpu:0"),
+        ("gpu:9", "expected at most the 0 GPUs, got gpu:9"),
+        ("cpu:7", "TensorFlow has started with 1 CPU devices already"),
+    ],
+)
+def test_devices_that_are_not_there(devices: str, message: str) -> None:
+    if devices.startswith("gpu") and tf.config.list_physical_devices("GPU"):
+        pytest.skip("there are GPUs")
+    with pytest.raises(DistributionError, match=message):
+        Distribution(devices)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"cluster": {}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
+    ],
+)
+def test_a_cluster_that_makes_no_sense(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(DistributionError, match="TF_CONFIG: expected .*, got "):
+        Distribution()

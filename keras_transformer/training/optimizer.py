@@ -1,0 +1,33 @@
+"""Optimizers for gradients that have been added up over all replicas before they reach them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class Reduced:
+    """Mixed into a Keras optimizer: gradients are taken as they are.
+
+    Keras' own optimizers add them up over replicas themselves, after clipping: then each
+    replica clips by the norm of its own share, and training depends on the number of devices.
+    Here the step adds up, divides by the tokens and clips, in this order.
+    """
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
+        return grads_and_vars
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Nothing: `fit` would put the moving average of the weights in their place."""
+
+    def moving_averages(self) -> list[tf.Tensor]:
+        """The exponential average of each trainable weight; none without ``use_ema``."""
+        averages = self._model_variables_moving_average if self.use_ema else []  # type: ignore[attr-defined]
+        return [variable.value for variable in averages]
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class ReducedAdam(Reduced, keras.optimizers.Adam):
+    """Adam (section 5.3)."""
