@@ -72,11 +72,10 @@ def _texts(chunk: list[Pair]) -> tuple[list[str], list[str]]:
 def _encode(
     tokenizer: Tokenizer, texts: tuple[Sequence[str], Sequence[str]]
 ) -> tuple[Sentences, Sentences]:
-    return _flat(tokenizer.source, texts[0]), _flat(tokenizer.target, texts[1])
-
-
-def _flat(piece: SentencePiece, texts: Sequence[str]) -> Sentences:
-    return Sentences.of(piece.encode(texts))
+    return (
+        Sentences.of(tokenizer.source.encode(texts[0])),
+        Sentences.of(tokenizer.target.encode(texts[1])),
+    )
 
 
 class _Workers:
