@@ -169,9 +169,11 @@ def work() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else may be written between the answers
     texts = sys.stdin.buffer
-    source, target = pickle.load(texts)
-    tokenizer = Tokenizer(SentencePiece(source), SentencePiece(target))
-    with contextlib.suppress(EOFError):
+    # The other end is gone, wherever that finds this one: in between, reading, or writing.
+    with contextlib.suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
+        source, target = map(SentencePiece, pickle.load(texts))
+        tokenizer = Tokenizer(source, target)
         while True:
-            pickle.dump(_encode(tokenizer, pickle.load(texts)), answers, -1)
+            pickle.dump(_encode(tokenizer, pickle.load(texts)), answers, pickle.HIGHEST_PROTOCOL)
             answers.flush()
+    os._exit(0)  # Python would try once more to write what nobody reads
