@@ -240,19 +240,19 @@ def sample(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """
     chance = random.Random(0)
     rate = 1.0
-    kept: list[tuple[float, tuple[str, str]]] = []
-    size = 0
+    kept: list[tuple[float, int, tuple[str, str]]] = []  # its draw and its size, the pair
+    total = 0
     for pair in pairs:
         draw = chance.random()
         if draw >= rate:
             continue
-        kept.append((draw, pair))
-        size += _size(pair)
-        while size > _SAMPLE and len(kept) > 1:
+        kept.append((draw, _size(pair), pair))
+        total += kept[-1][1]
+        while total > _SAMPLE and len(kept) > 1:
             rate *= 0.9
             kept = [one for one in kept if one[0] < rate] or kept[:1]
-            size = sum(_size(pair) for _, pair in kept)
-    return [pair for _, pair in kept]
+            total = sum(size for _, size, _ in kept)
+    return [pair for _, _, pair in kept]
 
 
 def emptied(lines: list[str]) -> Iterator[str]:
