@@ -211,6 +211,12 @@ class CleaningReport:
         if len(first) < _EXAMPLES:
             first.append(line)
 
+    def take_in(self, later: CleaningReport) -> None:
+        """Add what a later step dropped, for reasons of its own, of what was kept here."""
+        self.kept -= sum(later.dropped.values())
+        self.dropped |= later.dropped
+        self.examples |= later.examples
+
     def lines(self) -> list[str]:
         """For people: the sum, then a line for each reason, as in
         ``dropped 2 blank on one side (lines 7, 12)``."""

@@ -126,10 +126,10 @@ def _dev(config: DataConfig) -> str:
     return ":".join(config.train.split(":")[:2])
 
 
-def _cleaned(config: DataConfig, report: CleaningReport | None = None) -> Iterator[Pair]:
+def _cleaned(config: DataConfig, report: CleaningReport) -> Iterator[Pair]:
     """The training pairs, read anew at each call: a large corpus is never held in memory."""
     pairs = read_pairs(config.train, config.source, config.target)
-    return clean(pairs, config, CleaningReport() if report is None else report)
+    return clean(pairs, config, report)
 
 
 def _learn(config: DataConfig, log: Log) -> tuple[Tokenizer, int]:
@@ -159,6 +159,8 @@ def _encode_train(
     log: Log,
 ) -> dict[str, Any]:
     report = CleaningReport()
+    # By itself, as cleaning is some chunks ahead, how many depends on the number of cores.
+    unfit = CleaningReport()
     cleaned = overlap.watch(_told(_cleaned(config, report), "train: encoded", pairs, log))
 
     def kept() -> Iterator[tuple[Sentences, Sentences]]:
@@ -166,9 +168,9 @@ def _encode_train(
             reasons = _reasons_to_drop(source.lengths, target.lengths, config)
             good = reasons == ""
             for place in np.flatnonzero(~good):
-                report.count(str(reasons[place]), chunk[place].line, drop=True)
-                report.kept -= 1
+                unfit.count(str(reasons[place]), chunk[place].line, drop=True)
             yield source.select(good), target.select(good)
+        report.take_in(unfit)
         if not report.kept:
             raise _nothing_left("data.train", config.train, report)
 

@@ -88,7 +88,8 @@ def files_of(run: Path) -> dict[str, bytes]:
 def test_neither_chunks_nor_workers_change_anything(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    odd = [*TRAIN, ("", "x"), TRAIN[3], ("k k", "k k"), ("p q r s t u v w x y z " * 4, "k")] * 2
+    long = "p q r s t u v w x y z " * 4
+    odd = [(long, "k"), *TRAIN, ("", "x"), TRAIN[3], ("k k", "k k"), ("k k k k", "k"), (long, "k")]
     write_tsv(tmp_path / "train.tsv", odd)
     strict = dataclasses.replace(config, max_tokens=40, max_ratio=2.0, drop_duplicates=True)
     quietly(strict, tmp_path / "whole")
@@ -99,6 +100,13 @@ def test_neither_chunks_nor_workers_change_anything(
     quietly(strict, tmp_path / "run")
 
     assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
+    report = json.loads((tmp_path / "run/data/report.json").read_text())["train"]
+    assert list(report["dropped"].items()) == [
+        ("blank on one side", 1),
+        ("seen before", 2),
+        ("longer than 40 tokens", 1),
+        ("with one side over 2 times the other", 1),
+    ]
 
 
 def test_a_killed_worker_leaves_nothing_that_counts(
