@@ -7,6 +7,7 @@ run began at its first step or was resumed there.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,9 @@ Ends = tuple[np.ndarray, np.ndarray]
 # 10.5 % on short sentences that fill 63 batches; with 0.1 6.3 and 12.3 %.
 GROUP_WIDTH = 0.15
 MAX_SHAPES = 12
+# From this many pairs on, the next epoch is planned while the last one is trained on: to
+# plan takes a second or so for each four million of them.
+AHEAD = 200_000
 
 
 class BatchPlan:
@@ -64,11 +68,13 @@ class BatchPlan:
         seed: int,
         fixed_shapes: bool = False,
     ) -> None:
-        self._source = np.asarray(source_lengths, np.int64)
-        self._target = np.asarray(target_lengths, np.int64)
+        # Four bytes each, as a store has them: with millions of pairs that counts.
+        self._source = np.asarray(source_lengths, np.int32)
+        self._target = np.asarray(target_lengths, np.int32)
         self._check(batch_tokens)
         self._budget = batch_tokens
         self._seed = seed
+        self._next: _Planned | None = None
         self.shapes: tuple[Shape, ...] = ()
         if fixed_shapes:
             self._buckets = _buckets(self._source, self._target)
@@ -106,6 +112,16 @@ class BatchPlan:
             ``batches_per_epoch`` arrays of positions in the store; every position is in
             exactly one of them.
         """
+        if len(self._source) < AHEAD:
+            return self._plan(n)
+        planned, self._next = self._next, None
+        batches = planned.batches() if planned and planned.epoch == n else None
+        if batches is None:
+            batches = self._plan(n)
+        self._next = _Planned(self, n + 1)
+        return batches
+
+    def _plan(self, n: int) -> list[np.ndarray]:
         if self.shapes:
             shuffled = self._random(n, 0).permutation(len(self._source))
             order = shuffled[np.argsort(self._buckets[shuffled], kind="stable")]
@@ -149,7 +165,7 @@ class BatchPlan:
             group = self._target.astype(np.int32)
         shuffled = random.permutation(count)  # lexsort is stable: this settles ties
         source = np.where(group % 2 == 0, self._source, -self._source)
-        return shuffled[np.lexsort((source[shuffled], group[shuffled]))]
+        return shuffled[_ranked(group[shuffled], source[shuffled])]
 
     def _ends(self, order: np.ndarray) -> Ends:
         zero = np.zeros(1, np.int64)
@@ -157,6 +173,41 @@ class BatchPlan:
             np.concatenate([zero, np.cumsum(self._source[order])]),
             np.concatenate([zero, np.cumsum(self._target[order])]),
         )
+
+
+class _Planned:
+    """An epoch of a plan in the making, in a thread of its own."""
+
+    def __init__(self, plan: BatchPlan, epoch: int) -> None:
+        self.epoch = epoch
+        self._plan = plan
+        self._batches: list[np.ndarray] | None = None
+        # A daemon, so that no program waits for an epoch that it will not train on.
+        self._thread = threading.Thread(target=self._make, daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        self._batches = self._plan._plan(self.epoch)
+
+    def batches(self) -> list[np.ndarray] | None:
+        """The batches, once they are there; None if that failed."""
+        self._thread.join()
+        return self._batches
+
+
+def _ranked(group: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """(N,) places sorted by group, then by source, then as they come: a stable lexsort.
+
+    All three go into one number where it holds them: sorting that takes a fifth of the time.
+    """
+    group, source = (np.asarray(column, np.int64) for column in (group, source))
+    group, source = group - group.min(), source - source.min()
+    bits = [int(most).bit_length() for most in (group.max(), source.max(), len(group) - 1)]
+    if sum(bits) > 63:
+        return np.lexsort((source, group))
+    keys = (group << (bits[1] + bits[2])) | (source << bits[2]) | np.arange(len(group))
+    keys.sort()
+    return keys & ((1 << bits[2]) - 1)
 
 
 def _stop(ends: Ends, start: int, limit: int) -> int:

@@ -11,15 +11,20 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from keras_transformer.config import DataConfig
+from keras_transformer.data.seen import Seen
 from keras_transformer.errors import UserError
 
 # Line numbers that a report names for each reason.
 _EXAMPLES = 5
+
+CHUNK = 10_000  # pairs that are read at once, at most
 
 _BUILTIN_SPLITS = ("train", "dev", "test")
 _BUILTIN_LANGUAGES = {"en", "zh"}
@@ -31,8 +36,7 @@ class DataError(UserError):
     """Parallel text that cannot be used; the message names the file, and the line if any."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence and its translation."""
 
     line: int
@@ -78,12 +82,10 @@ def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Ite
         stream = _tsv_pairs(Path(spec).expanduser())
     else:
         stream = _prefix_pairs(spec, source, target)
-    empty = True
-    for pair in stream:
-        empty = False
-        yield pair
-    if empty:
+    first = next(stream, None)
+    if first is None:
         raise DataError(f"{spec}: expected pairs of sentences, got an empty corpus")
+    yield from chain((first,), stream)
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
@@ -125,16 +127,17 @@ def _prefix_pairs(prefix: str, source: str, target: str) -> Iterator[Pair]:
         )
     paths = [_side(prefix, language) for language in (source, target)]
     sides = [read_lines(path) for path in paths]
-    lines = [0, 0]
     for number, texts in enumerate(zip_longest(*sides), start=1):
-        lines = [count + (text is not None) for count, text in zip(lines, texts, strict=True)]
-        if lines[0] == lines[1]:
-            yield Pair(number, *texts)
-    if lines[0] != lines[1]:
-        raise DataError(
-            f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: "
-            "expected the same number, line by line translations of each other"
-        )
+        if None in texts:
+            lines = [
+                number - (text is None) + sum(1 for _ in side)
+                for text, side in zip(texts, sides, strict=True)
+            ]
+            raise DataError(
+                f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: "
+                "expected the same number, line by line translations of each other"
+            )
+        yield Pair(number, *texts)
 
 
 def _side(prefix: str, language: str) -> Path:
@@ -208,6 +211,12 @@ class CleaningReport:
         if len(first) < _EXAMPLES:
             first.append(line)
 
+    def take_in(self, later: CleaningReport) -> None:
+        """Add what a later step dropped, for reasons of its own, of what was kept here."""
+        self.kept -= sum(later.dropped.values())
+        self.dropped |= later.dropped
+        self.examples |= later.examples
+
     def lines(self) -> list[str]:
         """For people: the sum, then a line for each reason, as in
         ``dropped 2 blank on one side (lines 7, 12)``."""
@@ -244,37 +253,56 @@ def clean(pairs: Iterable[Pair], config: DataConfig, report: CleaningReport) -> 
         config: ``drop_duplicates`` and ``drop_identical`` are used.
         report: Filled while the pairs stream by.
     """
-    # Hashes, as the texts of a large corpus would not fit in memory: 60 bytes a pair.
-    seen: set[int] = set()
-    for pair in pairs:
-        report.read += 1
-        source, target = _one_line(pair.source), _one_line(pair.target)
-        blank = pair.problem or _blank(source, target)
-        if blank:
-            report.count(blank, pair.line, drop=True)
-            continue
-        key = hash((source, target))
-        if key in seen:
-            report.count("seen before", pair.line, drop=config.drop_duplicates)
-            if config.drop_duplicates:
-                continue
-        seen.add(key)
-        if source == target:
-            report.count("with identical sides", pair.line, drop=config.drop_identical)
-            if config.drop_identical:
-                continue
-        if (source, target) != (pair.source.strip(), pair.target.strip()):
-            report.count("with control characters inside", pair.line, drop=False)
-        report.kept += 1
-        yield Pair(pair.line, source, target)
+    seen = Seen()  # of hashes, as the texts of a large corpus would not fit in memory
+    for chunk in chunks(pairs):
+        trimmed = [Pair(line, _one_line(s), _one_line(t), p) for line, s, t, p in chunk]
+        keys = [hash((pair.source, pair.target)) for pair in trimmed]
+        known = seen.add(np.array(keys, np.int64)).tolist()
+        for pair, raw, again in zip(trimmed, chunk, known, strict=True):
+            if _kept(pair, raw, again, config, report):
+                yield pair
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """The pairs by the thousands."""
+    stream = iter(pairs)
+    while chunk := list(islice(stream, CHUNK)):
+        yield chunk
+
+
+def _kept(pair: Pair, raw: Pair, again: bool, config: DataConfig, report: CleaningReport) -> bool:
+    """Whether a trimmed pair goes on; the report counts it, and what is odd about it."""
+    report.read += 1
+    line, source, target, problem = pair
+    blank = problem or _blank(source, target)
+    if blank:
+        report.count(blank, line, drop=True)
+        return False
+    if again:
+        report.count("seen before", line, drop=config.drop_duplicates)
+        if config.drop_duplicates:
+            return False
+    if source == target:
+        report.count("with identical sides", line, drop=config.drop_identical)
+        if config.drop_identical:
+            return False
+    if (source, target) != (raw.source.strip(), raw.target.strip()):
+        report.count("with control characters inside", line, drop=False)
+    report.kept += 1
+    return True
 
 
 def _blank(source: str, target: str) -> str:
     """Which sides have nothing to read; "" where both have something."""
-    sides = [any(map(_visible, text)) for text in (source, target)]
+    sides = [_readable(source), _readable(target)]
     if all(sides):
         return ""
     return "blank on one side" if any(sides) else "blank on both sides"
+
+
+def _readable(text: str) -> bool:
+    # What Python can print has no invisible character, and its edges are trimmed.
+    return bool(text) and (text.isprintable() or any(map(_visible, text)))
 
 
 def _visible(character: str) -> bool:
@@ -293,14 +321,26 @@ def _separates(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
-def overlap(train: Iterable[Pair], held_out: Iterable[Pair]) -> int:
-    """Held-out pairs whose source is a source of the training text as well.
+class Overlap:
+    """Which held-out sources are in the training text too, found while that streams by.
 
     Args:
-        train: Training pairs; streamed.
         held_out: Held-out pairs; their sources are kept in memory.
     """
-    sources = [pair.source.strip() for pair in held_out]
-    wanted = set(sources)
-    known = {text for pair in train if (text := pair.source.strip()) in wanted}
-    return sum(text in known for text in sources)
+
+    def __init__(self, held_out: Iterable[Pair]) -> None:
+        self._sources = [pair.source.strip() for pair in held_out]
+        self._wanted = set(self._sources)
+        self._found: set[str] = set()
+
+    def watch(self, train: Iterable[Pair]) -> Iterator[Pair]:
+        """Pass training pairs on."""
+        for pair in train:
+            if (text := pair.source.strip()) in self._wanted:
+                self._found.add(text)
+            yield pair
+
+    @property
+    def count(self) -> int:
+        """Held-out pairs whose source came by."""
+        return sum(text in self._found for text in self._sources)

@@ -6,27 +6,32 @@ import dataclasses
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_transformer.config import ConfigError, DataConfig
+from keras_transformer.cores import cores
 from keras_transformer.data.corpus import (
+    CHUNK,
     CleaningReport,
     DataError,
+    Overlap,
     Pair,
     clean,
-    overlap,
     read_pairs,
 )
-from keras_transformer.data.store import EncodedPair, EncodedStore, write_store
-from keras_transformer.data.tokenizer import Tokenizer
+from keras_transformer.data.encoding import encoded
+from keras_transformer.data.store import EncodedStore, Sentences, write_sentences
+from keras_transformer.data.tokenizer import Tokenizer, emptied, sample
 
 FORMAT = 2
 """Version of the files that ``prepare`` writes, kept in the fingerprint."""
-CHUNK = 10_000  # pairs encoded at once
+EVERY = 20.0  # seconds between two lines about a long preparation
 OWN_DEV = ("builtin:", "tfds:")
 """Corpora that bring held-out pairs of their own."""
 
@@ -81,16 +86,17 @@ def prepare(
     for path, state in wanted["files"].items():  # before they are read, in case they change
         state["sha256"] = _sha256(Path(path))
     dev_pairs, dev_report = _read_dev(config, dev)  # first, as a mistake shows at once
+    pairs = 0  # not known before the corpus was read once
     if tokenizer is None:
-        tokenizer = _learn(config, log)
+        tokenizer, pairs = _learn(config, log)
+    overlap = Overlap(dev_pairs)
     report = {
         "vocabulary": {"source": tokenizer.source.size, "target": tokenizer.target.size},
-        "train": _encode_train(config, tokenizer, directory, log),
+        "train": _encode_train(config, tokenizer, overlap, pairs, directory, log),
         "dev": _encode_dev(config, dev_pairs, dev_report, tokenizer, directory, log),
     }
-    known = overlap(_cleaned(config), dev_pairs)
-    log(f"dev: {known} of {len(dev_pairs)} sources are in the training text too")
-    report["dev"]["sources_in_training"] = known
+    log(f"dev: {overlap.count} of {len(dev_pairs)} sources are in the training text too")
+    report["dev"]["sources_in_training"] = overlap.count
     tokenizer.save(directory / "tokenizer")
     _write_json(directory / "data" / "report.json", report)
     _write_json(mark, wanted | {"tokenizer": tokenizer.fingerprint})
@@ -120,54 +126,73 @@ def _dev(config: DataConfig) -> str:
     return ":".join(config.train.split(":")[:2])
 
 
-def _cleaned(config: DataConfig, report: CleaningReport | None = None) -> Iterator[Pair]:
+def _cleaned(config: DataConfig, report: CleaningReport) -> Iterator[Pair]:
     """The training pairs, read anew at each call: a large corpus is never held in memory."""
     pairs = read_pairs(config.train, config.source, config.target)
-    return clean(pairs, config, CleaningReport() if report is None else report)
+    return clean(pairs, config, report)
 
 
-def _learn(config: DataConfig, log: Log) -> Tokenizer:
+def _learn(config: DataConfig, log: Log) -> tuple[Tokenizer, int]:
+    """The tokenizer, and the number of pairs in the corpus."""
     report = CleaningReport()
-    if next(_cleaned(config, report), None) is None:  # say why before the tokenizer fails
-        raise _nothing_left("data.train", config.train, report)
     log(f"tokenizer: learning {config.vocabulary} pieces from {config.train}")
-    sources = (pair.source for pair in _cleaned(config))
-    targets = (pair.target for pair in _cleaned(config))
-    tokenizer = Tokenizer.train(sources, targets, config)
+    cleaned = _told(_cleaned(config, report), "tokenizer: read", 0, log)
+    drawn = sample((pair.source, pair.target) for pair in cleaned)
+    if not drawn:  # say why before the tokenizer fails
+        raise _nothing_left("data.train", config.train, report)
+    if len(drawn) < report.kept:
+        log(f"tokenizer: {len(drawn)} of {report.kept} pairs, evenly drawn, are learned from")
+    sources, targets = [source for source, _ in drawn], [target for _, target in drawn]
+    del drawn  # the texts alone, that none is in memory longer than it is needed
+    tokenizer = Tokenizer.train(emptied(sources), emptied(targets), config)
     sizes = {tokenizer.source.size, tokenizer.target.size}
     log(f"tokenizer: {' and '.join(map(str, sorted(sizes)))} pieces")
-    return tokenizer
+    return tokenizer, report.kept
 
 
 def _encode_train(
-    config: DataConfig, tokenizer: Tokenizer, directory: Path, log: Log
+    config: DataConfig,
+    tokenizer: Tokenizer,
+    overlap: Overlap,
+    pairs: int,
+    directory: Path,
+    log: Log,
 ) -> dict[str, Any]:
     report = CleaningReport()
+    # By itself, as cleaning is some chunks ahead, how many depends on the number of cores.
+    unfit = CleaningReport()
+    cleaned = overlap.watch(_told(_cleaned(config, report), "train: encoded", pairs, log))
 
-    def kept() -> Iterator[EncodedPair]:
-        for pair, source, target in _encoded(_cleaned(config, report), tokenizer):
-            reason = _reason_to_drop(len(source), len(target), config)
-            if reason:
-                report.count(reason, pair.line, drop=True)
-                report.kept -= 1
-            else:
-                yield source, target
+    def kept() -> Iterator[tuple[Sentences, Sentences]]:
+        for chunk, source, target in encoded(cleaned, tokenizer, cores()):
+            reasons = _reasons_to_drop(source.lengths, target.lengths, config)
+            good = reasons == ""
+            for place in np.flatnonzero(~good):
+                unfit.count(str(reasons[place]), chunk[place].line, drop=True)
+            yield source.select(good), target.select(good)
+        report.take_in(unfit)
         if not report.kept:
             raise _nothing_left("data.train", config.train, report)
 
     return _write("train", kept(), report, tokenizer, directory, log)
 
 
-def _reason_to_drop(source: int, target: int, config: DataConfig) -> str:
-    """Why a training pair of so many ids is left out; "" keeps it."""
-    if not (source and target):
-        return "without any token on one side"
-    shorter, longer = sorted((source + 1, target + 1))  # with the end token
-    if longer > config.max_tokens:
-        return f"longer than {config.max_tokens} tokens"
-    if config.max_ratio and longer > config.max_ratio * shorter:
-        return f"with one side over {config.max_ratio:g} times the other"
-    return ""
+def _reasons_to_drop(source: np.ndarray, target: np.ndarray, config: DataConfig) -> np.ndarray:
+    """(N,) why training pairs of so many ids, source and target (N,), are left out; "" keeps."""
+    shorter, longer = np.sort([source, target], axis=0) + 1  # with the end token
+    return np.select(
+        [
+            np.minimum(source, target) == 0,
+            longer > config.max_tokens,
+            (config.max_ratio > 0) & (longer > config.max_ratio * shorter),
+        ],
+        [
+            "without any token on one side",
+            f"longer than {config.max_tokens} tokens",
+            f"with one side over {config.max_ratio:g} times the other",
+        ],
+        "",
+    )
 
 
 def _read_dev(config: DataConfig, dev: str) -> tuple[list[Pair], CleaningReport]:
@@ -191,11 +216,12 @@ def _encode_dev(
 ) -> dict[str, Any]:
     room = config.max_tokens - 1  # the end token takes one
 
-    def cut() -> Iterator[EncodedPair]:
-        for pair, source, target in _encoded(pairs, tokenizer):
-            if max(len(source), len(target)) > room:
-                report.count(f"cut to {config.max_tokens} tokens", pair.line, drop=False)
-            yield source[:room], target[:room]
+    def cut() -> Iterator[tuple[Sentences, Sentences]]:
+        for chunk, source, target in encoded(pairs, tokenizer, workers=1):
+            for place in np.flatnonzero(np.maximum(source.lengths, target.lengths) > room):
+                reason = f"cut to {config.max_tokens} tokens"
+                report.count(reason, chunk[place].line, drop=False)
+            yield source.cut(room), target.cut(room)
 
     written = _write("dev", cut(), report, tokenizer, directory, log)
     rows = [[pair.line, pair.source, pair.target] for pair in pairs]
@@ -205,15 +231,15 @@ def _encode_dev(
 
 def _write(
     name: str,
-    pairs: Iterable[EncodedPair],
+    chunks: Iterable[tuple[Sentences, Sentences]],
     report: CleaningReport,
     tokenizer: Tokenizer,
     directory: Path,
     log: Log,
 ) -> dict[str, Any]:
-    """Write a store; return what is to be said of it. ``report`` fills while pairs stream."""
+    """Write a store; return what is to be said of it. ``report`` fills while chunks stream."""
     prefix = directory / "data" / name
-    write_store(prefix, pairs, vocabulary=max(tokenizer.source.size, tokenizer.target.size))
+    write_sentences(prefix, chunks, max(tokenizer.source.size, tokenizer.target.size))
     store = EncodedStore(prefix)
     tokens = {
         "source_tokens": int(store.source_lengths.sum()),
@@ -225,14 +251,18 @@ def _write(
     return report.to_dict() | tokens
 
 
-def _encoded(
-    pairs: Iterable[Pair], tokenizer: Tokenizer
-) -> Iterator[tuple[Pair, list[int], list[int]]]:
-    stream = iter(pairs)
-    while chunk := list(islice(stream, CHUNK)):
-        sources = tokenizer.source.encode([pair.source for pair in chunk])
-        targets = tokenizer.target.encode([pair.target for pair in chunk])
-        yield from zip(chunk, sources, targets, strict=True)
+def _told(pairs: Iterable[Pair], what: str, total: int, log: Log) -> Iterator[Pair]:
+    """Pass pairs on; now and then say how many have passed, of ``total`` where it is known."""
+    began = told = time.monotonic()
+    for count, pair in enumerate(pairs, start=1):
+        yield pair
+        if count % CHUNK or (now := time.monotonic()) < told + EVERY:
+            continue
+        told, pace = now, count / (now - began)
+        of, left = "", ""
+        if total:
+            of, left = f" of {total:,}", f", {max(total - count, 0) / pace:,.0f} seconds left"
+        log(f"{what} {count:,}{of} pairs, {pace:,.0f} pairs/s{left}")
 
 
 def _nothing_left(name: str, spec: str, report: CleaningReport) -> DataError:

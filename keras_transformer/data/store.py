@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,7 +34,7 @@ SMALL, LARGE = "<u2", "<i4"
 LENGTH = "<i4"
 SIDES = ("source", "target")
 KINDS = ("ids", "lengths")
-CHUNK = 10_000  # pairs held in memory while writing
+CHUNK = 10_000  # pairs held in memory while writing those of `write_store`
 
 EncodedPair = tuple[Sequence[int], Sequence[int]]
 
@@ -47,17 +48,70 @@ def _file(prefix: Path, ending: str) -> Path:
     return prefix.with_name(f"{prefix.name}.{ending}")
 
 
+@dataclass(frozen=True)
+class Sentences:
+    """Encoded sentences of one side, one after the other."""
+
+    ids: np.ndarray
+    """(tokens,) int32, without start, end and padding."""
+    lengths: np.ndarray
+    """(N,) int32, ids of each sentence."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Sentences:
+        """Of lists of ids."""
+        lengths = np.fromiter(map(len, rows), np.int32, len(rows))
+        return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths)
+
+    def select(self, kept: np.ndarray) -> Sentences:
+        """Those at which ``kept`` (N,) is true."""
+        return Sentences(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
+
+    def cut(self, longest: int) -> Sentences:
+        """Each with its first ``longest`` ids, if it has more."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        places = np.arange(len(self.ids)) - np.repeat(starts, self.lengths)
+        return Sentences(self.ids[places < longest], np.minimum(self.lengths, longest))
+
+
 def write_store(
     prefix: Path, pairs: Iterable[EncodedPair], vocabulary: int = np.iinfo(SMALL).max + 1
 ) -> None:
     """Stream encoded pairs to disk, holding a few thousand of them in memory.
+
+    Args:
+        prefix: As for ``write_sentences``.
+        pairs: Source ids and target ids, without start, end and padding; either may be empty.
+        vocabulary: As for ``write_sentences``.
+
+    Raises:
+        StoreError: No pairs at all, or an id that is special or not below ``vocabulary``.
+    """
+    stream = iter(pairs)
+    chunks = iter(lambda: list(islice(stream, CHUNK)), [])
+    write_sentences(
+        prefix,
+        (
+            (Sentences.of([source for source, _ in chunk]), Sentences.of([t for _, t in chunk]))
+            for chunk in chunks
+        ),
+        vocabulary,
+    )
+
+
+def write_sentences(
+    prefix: Path,
+    chunks: Iterable[tuple[Sentences, Sentences]],
+    vocabulary: int = np.iinfo(SMALL).max + 1,
+) -> None:
+    """Stream encoded pairs to disk, a chunk of them at a time.
 
     The files are written aside and renamed, the header last.
 
     Args:
         prefix: Where: ``DIR/train`` makes ``DIR/train.json`` and four more files. What is
             there under that name is replaced.
-        pairs: Source ids and target ids, without start, end and padding; either may be empty.
+        chunks: As many sources as targets in each.
         vocabulary: Every id is below it. Up to 65,536 (the default) an id takes two bytes.
 
     Raises:
@@ -70,7 +124,7 @@ def write_store(
     try:
         for ending, path in aside.items():
             files[ending] = path.open("wb")
-        header = _stream(prefix, iter(pairs), vocabulary, files)
+        header = _stream(prefix, chunks, vocabulary, files)
         for file in files.values():
             file.close()
         _publish(prefix, aside, header)
@@ -81,34 +135,33 @@ def write_store(
 
 
 def _stream(
-    prefix: Path, pairs: Iterator[EncodedPair], vocabulary: int, files: dict[str, BinaryIO]
+    prefix: Path,
+    chunks: Iterable[tuple[Sentences, Sentences]],
+    vocabulary: int,
+    files: dict[str, BinaryIO],
 ) -> dict[str, Any]:
-    """Write all pairs to the open files; return the header."""
+    """Write all chunks to the open files; return the header."""
     dtype = SMALL if vocabulary <= np.iinfo(SMALL).max + 1 else LARGE
     count = 0
-    while chunk := list(islice(pairs, CHUNK)):
-        for column, side in enumerate(SIDES):
-            texts = [pair[column] for pair in chunk]
-            lengths = np.fromiter((len(text) + 1 for text in texts), LENGTH, len(texts))
-            ids = np.fromiter(chain.from_iterable(texts), np.int64)
-            _check_ids(ids, lengths, vocabulary, f"{prefix}, {side}", count)
-            files[f"{side}.ids"].write(ids.astype(dtype).tobytes())
-            files[f"{side}.lengths"].write(lengths.tobytes())
-        count += len(chunk)
+    for chunk in chunks:
+        for side, sentences in zip(SIDES, chunk, strict=True):
+            _check_ids(sentences, vocabulary, f"{prefix}, {side}", count)
+            files[f"{side}.ids"].write(sentences.ids.astype(dtype).tobytes())
+            files[f"{side}.lengths"].write((sentences.lengths + 1).astype(LENGTH).tobytes())
+        count += len(chunk[0].lengths)
     if not count:
         raise StoreError(f"{prefix}: expected at least one encoded pair, got none")
     sizes = {ending: file.tell() for ending, file in files.items()}
     return {"format": FORMAT, "pairs": count, "ids": dtype, "bytes": sizes}
 
 
-def _check_ids(
-    ids: np.ndarray, lengths: np.ndarray, vocabulary: int, place: str, before: int
-) -> None:
+def _check_ids(sentences: Sentences, vocabulary: int, place: str, before: int) -> None:
     # A pad inside a sentence would silently shorten it for the masks and the loss.
-    bad = (ids < 0) | (ids >= vocabulary) | np.isin(ids, (PAD, START, END))
+    ids = sentences.ids
+    bad = (ids < 0) | (ids >= vocabulary) | (ids == PAD) | (ids == START) | (ids == END)
     if bad.any():
         at = int(np.argmax(bad))
-        pair = before + int(np.searchsorted(np.cumsum(lengths - 1), at, side="right")) + 1
+        pair = before + int(np.searchsorted(np.cumsum(sentences.lengths), at, side="right")) + 1
         raise StoreError(
             f"{place}, pair {pair}: expected ids below {vocabulary} other than padding, start "
             f"and end ({PAD}, {START}, {END}), got {int(ids[at])}"

@@ -28,8 +28,11 @@ PAD, UNKNOWN, START, END = 0, 1, 2, 3
 
 # Control pieces and bytes, present in every model.
 _FIXED_PIECES = 4 + 256
-# Lines a side that the pieces are learned from; a larger corpus is sampled evenly.
-_SAMPLE = 1_000_000
+# Bytes of text, both sides together, that the pieces are learned from; a larger corpus is
+# sampled evenly. SentencePiece takes some 30 bytes of memory for each, so that learning
+# stays below 2 GiB with TensorFlow beside it. A line costs as much as some more of them.
+_SAMPLE = 40_000_000
+_LINE = 16
 # A constant, because SentencePiece adds up its threads' counts in floating point: the
 # same corpus must give the same file on every machine.
 _THREADS = 4
@@ -163,21 +166,22 @@ class Tokenizer:
         ``config.vocabulary`` gives as many pieces as it can (``source.size``).
 
         Args:
-            sources: Lines of the source side; read once.
-            targets: Lines of the target side; read once.
+            sources: Lines of the source side; read once, and all held in memory: a large
+                corpus goes through ``sample`` first.
+            targets: Lines of the target side, likewise.
             config: ``algorithm``, ``vocabulary`` and ``joint`` are used.
 
         Raises:
             TokenizerError: A side without any text.
         """
-        sides = {"source": _sample(sources), "target": _sample(targets)}
+        sides = {"source": list(sources), "target": list(targets)}
         for side, lines in sides.items():
             if not any(line.strip() for line in lines):
                 raise TokenizerError(f"{side} side: expected text to learn pieces from, got none")
         if config.joint:
-            both = SentencePiece(_train(sides["source"] + sides["target"], config))
+            both = SentencePiece(_train(sides.pop("source") + sides.pop("target"), config))
             return cls(both, both)
-        source, target = (SentencePiece(_train(lines, config)) for lines in sides.values())
+        source, target = (SentencePiece(_train(sides.pop(side), config)) for side in list(sides))
         return cls(source, target)
 
     @classmethod
@@ -226,20 +230,46 @@ def _mended(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _sample(lines: Iterable[str]) -> list[str]:
-    """All lines, or ``_SAMPLE`` of them, each with the same chance (reservoir sampling)."""
+def sample(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """All pairs of sentences, or as many as pieces can be learned from in little memory.
+
+    Each has the same chance, and the same pairs give the same sample. It keeps their order.
+
+    Args:
+        pairs: Source and target; streamed.
+    """
     chance = random.Random(0)
-    sample: list[str] = []
-    for number, line in enumerate(lines):
-        if number < _SAMPLE:
-            sample.append(line)
-        elif (place := chance.randrange(number + 1)) < _SAMPLE:
-            sample[place] = line
-    return sample
+    rate = 1.0
+    kept: list[tuple[float, int, tuple[str, str]]] = []  # its draw and its size, the pair
+    total = 0
+    for pair in pairs:
+        draw = chance.random()
+        if draw >= rate:
+            continue
+        kept.append((draw, _size(pair), pair))
+        total += kept[-1][1]
+        while total > _SAMPLE and len(kept) > 1:
+            rate *= 0.9
+            kept = [one for one in kept if one[0] < rate] or kept[:1]
+            total = sum(size for _, size, _ in kept)
+    return [pair for _, _, pair in kept]
+
+
+def emptied(lines: list[str]) -> Iterator[str]:
+    """The lines in their order, each taken out of the list: its memory is free for others."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
+
+
+def _size(pair: tuple[str, str]) -> int:
+    return sum(len(text.encode("utf-8", "surrogatepass")) + _LINE for text in pair)
 
 
 def _without_rare_characters(lines: list[str], vocabulary: int) -> Iterator[str]:
     """The lines with each character that gets no piece of its own replaced by a space.
+
+    They are used up.
 
     At most half of the vocabulary goes to single characters, so that any size that
     ``DataConfig`` allows can be trained on any script. (SentencePiece's own
@@ -254,13 +284,14 @@ def _without_rare_characters(lines: list[str], vocabulary: int) -> Iterator[str]
     often = [character for character in ranked if counts[character] >= _CHARACTER_COUNT]
     kept = set((often or ranked)[:room])
     rare = {ord(character): " " for character in ranked if character not in kept}
-    return (line.translate(rare) for line in lines)
+    return (line.translate(rare) for line in emptied(lines))
 
 
 def _train(lines: list[str], config: DataConfig) -> bytes:
     sentencepiece.set_min_log_level(2)  # errors only: it logs hundreds of lines
     plain = normalization.normalizer(space_marks=False)
     normal = [line for line in plain.Normalize(lines) if line]
+    lines.clear()  # a large sample is not to be in memory twice, and SentencePiece copies it
     if not normal:
         raise TokenizerError(
             "training text: expected visible characters to learn pieces from, got none"

@@ -15,7 +15,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.data.batches import MAX_SHAPES, BatchPlan, dataset
+from keras_transformer.data import batches as batches_module
+from keras_transformer.data.batches import MAX_SHAPES, BatchPlan, _ranked, dataset
 from keras_transformer.data.store import EncodedStore, write_store
 
 LENGTHS = st.integers(1, 30)
@@ -86,6 +87,55 @@ def test_an_epoch_is_a_function_of_seed_and_number(fixed: bool) -> None:
     assert epochs(5, 4) == [second]  # without epoch 3 before it
     assert first != second
     assert epochs(6, 3) != [first]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_epoch_planned_ahead_is_the_same(fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan() -> BatchPlan:
+        return BatchPlan(*corpus_lengths(), 512, 5, fixed)
+
+    alone = [[batch.tolist() for batch in plan().epoch(n)] for n in range(5)]
+    monkeypatch.setattr(batches_module, "AHEAD", 1)
+    ahead = plan()
+    for n in (0, 1, 2, 4, 3, 4, 0):  # a later one, an earlier one, the next one
+        assert [batch.tolist() for batch in ahead.epoch(n)] == alone[n]
+
+
+def test_the_next_epoch_is_planned_in_the_meantime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "AHEAD", 1)
+    plan = BatchPlan(*corpus_lengths(), 512, seed=5)
+    plan.epoch(7)
+    assert plan._next is not None
+    made = plan._next.batches()
+
+    monkeypatch.setattr(plan, "_plan", lambda n: [])
+    assert plan.epoch(8) is made
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_epoch_that_could_not_be_planned_ahead_is_planned_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = BatchPlan(*corpus_lengths(), 512, seed=5).epoch(8)
+    monkeypatch.setattr(batches_module, "AHEAD", 1)
+    plan = BatchPlan(*corpus_lengths(), 512, seed=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "_random", None)  # calling it fails
+        plan._next = batches_module._Planned(plan, 8)
+        assert plan._next.batches() is None
+
+    assert [b.tolist() for b in plan.epoch(8)] == [b.tolist() for b in expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(-5, 5), st.integers(-4, 4)), min_size=1, max_size=50),
+    spread=st.sampled_from([1, 1_000, 2**28]),
+)
+def test_ranking_is_a_stable_sort(rows: list[tuple[int, int]], spread: int) -> None:
+    group, source = (np.array(rows) * spread).T.astype(np.int32)
+
+    assert _ranked(group, source).tolist() == np.lexsort((source, group)).tolist()
 
 
 def test_other_pairs_meet_in_the_next_epoch() -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from keras_transformer.config import DataConfig
-from keras_transformer.data.corpus import FEW_COLUMNS, CleaningReport, Pair, clean, overlap
+from keras_transformer.data import corpus
+from keras_transformer.data.corpus import FEW_COLUMNS, CleaningReport, Overlap, Pair, clean
 
 CORPUS = [
     Pair(1, "a cat", "eine Katze"),
@@ -99,6 +102,24 @@ def test_cleaning_streams() -> None:
 
 def test_overlap_counts_held_out_sentences() -> None:
     train = [Pair(1, "a", "x"), Pair(2, "b ", "y"), Pair(3, "b", "y")]
-    held_out = [Pair(1, "b", "other"), Pair(2, "b", "y"), Pair(3, "c", "z")]
-    assert overlap(iter(train), iter(held_out)) == 2
-    assert overlap(train, []) == 0
+    overlap = Overlap(iter([Pair(1, "b", "other"), Pair(2, "b", "y"), Pair(3, "c", "z")]))
+    assert overlap.count == 0
+    assert list(overlap.watch(iter(train))) == train
+    assert overlap.count == 2
+    nothing = Overlap([])
+    assert list(nothing.watch(train)) == train
+    assert nothing.count == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_reading_by_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    whole = [cleaned(), cleaned(drop_duplicates=True, drop_identical=True)]
+    monkeypatch.setattr(corpus, "CHUNK", size)
+    assert [cleaned(), cleaned(drop_duplicates=True, drop_identical=True)] == whole
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\u200e \u200f", "\u3000", "\ufeff\u00ad"])
+def test_what_nobody_sees_is_blank(text: str) -> None:
+    report = CleaningReport()
+    assert list(clean([Pair(1, text, "x"), Pair(2, "x", text)], DataConfig(), report)) == []
+    assert report.dropped == {"blank on one side": 2}

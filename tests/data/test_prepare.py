@@ -7,12 +7,16 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_transformer.config import ConfigError, DataConfig
+from keras_transformer.data import corpus, encoding
 from keras_transformer.data import prepare as prepare_module
+from keras_transformer.data import tokenizer as tokenizer_module
 from keras_transformer.data.batches import BatchPlan
 from keras_transformer.data.corpus import DataError
+from keras_transformer.data.encoding import EncodingError
 from keras_transformer.data.prepare import Prepared, prepare
 from keras_transformer.data.store import StoreError
 from keras_transformer.data.tokenizer import Tokenizer
@@ -70,14 +74,88 @@ def test_the_stores_hold_the_text_in_order(config: DataConfig, tmp_path: Path) -
     assert json.loads((tmp_path / "run/data/report.json").read_text()) == report
 
 
-def test_chunks_change_nothing(
+def files_of(run: Path) -> dict[str, bytes]:
+    """What a preparation left, but for the fingerprint, which knows the dates of the corpus."""
+    paths = sorted(path for path in run.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in paths
+        if path.name != "fingerprint.json"
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_neither_chunks_nor_workers_change_anything(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    long = "p q r s t u v w x y z " * 4
+    odd = [(long, "k"), *TRAIN, ("", "x"), TRAIN[3], ("k k", "k k"), ("k k k k", "k"), (long, "k")]
+    write_tsv(tmp_path / "train.tsv", odd)
+    strict = dataclasses.replace(config, max_tokens=40, max_ratio=2.0, drop_duplicates=True)
+    quietly(strict, tmp_path / "whole")
+
+    monkeypatch.setattr(corpus, "CHUNK", 4)
+    monkeypatch.setattr(encoding, "FEW", 2)
+    monkeypatch.setattr(prepare_module, "cores", lambda: workers)
+    quietly(strict, tmp_path / "run")
+
+    assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
+    report = json.loads((tmp_path / "run/data/report.json").read_text())["train"]
+    assert list(report["dropped"].items()) == [
+        ("blank on one side", 1),
+        ("seen before", 2),
+        ("longer than 40 tokens", 1),
+        ("with one side over 2 times the other", 1),
+    ]
+
+
+def test_a_killed_worker_leaves_nothing_that_counts(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare_module, "CHUNK", 3)
+    monkeypatch.setattr(corpus, "CHUNK", 4)
+    monkeypatch.setattr(encoding, "FEW", 1)
+    monkeypatch.setattr(prepare_module, "cores", lambda: 2)
+    monkeypatch.setattr(encoding, "_START", "import os, signal; os.kill(os.getpid(), 9)")
 
-    prepared = quietly(config, tmp_path / "run")
+    with pytest.raises(EncodingError, match="killed by signal 9"):
+        quietly(config, tmp_path / "run")
 
-    assert texts(prepared, "source") == [source for source, _ in TRAIN]
+    assert not list((tmp_path / "run").rglob("*.*"))
+
+
+def test_a_long_preparation_tells_how_far_it_is(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_module, "CHUNK", 10)
+    monkeypatch.setattr(prepare_module, "EVERY", 0.0)
+    log: list[str] = []
+
+    prepare(config, tmp_path / "run", log.append)
+
+    told = [line for line in log if "pairs/s" in line]
+    assert [line.split(" pairs")[0] for line in told] == [
+        "tokenizer: read 10",
+        "tokenizer: read 20",
+        "tokenizer: read 30",
+        "train: encoded 10 of 35",
+        "train: encoded 20 of 35",
+        "train: encoded 30 of 35",
+    ]
+    assert all(line.endswith(" seconds left") for line in told[3:])
+
+
+def test_a_sampled_corpus_is_said_to_be(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer_module, "_SAMPLE", 1_000)
+    log: list[str] = []
+
+    prepared = prepare(config, tmp_path / "run", log.append)
+
+    (line,) = [line for line in log if "evenly drawn" in line]
+    assert 0 < int(line.split()[1]) < 20
+    assert line.split()[2:5] == ["of", "35", "pairs,"]
+    assert len(prepared.train) == 35
 
 
 def test_long_and_lopsided_training_pairs_are_counted(config: DataConfig, tmp_path: Path) -> None:
@@ -106,13 +184,11 @@ def test_long_and_lopsided_training_pairs_are_counted(config: DataConfig, tmp_pa
 def test_a_pair_exactly_at_the_limits_is_kept(config: DataConfig) -> None:
     limits = dataclasses.replace(config, max_tokens=10, max_ratio=2.0)
 
-    reasons = [
-        prepare_module._reason_to_drop(source, target, limits)
-        for source, target in [(9, 9), (9, 4), (4, 9), (10, 9), (9, 3), (0, 1), (1, 0)]
-    ]
+    source, target = np.array([(9, 9), (9, 4), (4, 9), (10, 9), (9, 3), (0, 1), (1, 0)]).T
+    reasons = prepare_module._reasons_to_drop(source, target, limits)
 
     # With the end token: 10 of 10, 10 = 2 x 5; then 11 tokens, 10 > 2 x 4.
-    assert reasons == [
+    assert reasons.tolist() == [
         "",
         "",
         "",
@@ -147,7 +223,7 @@ def test_prepared_data_is_taken_again(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = quietly(config, tmp_path / "run")
-    monkeypatch.setattr(prepare_module, "write_store", None)  # calling it would fail
+    monkeypatch.setattr(prepare_module, "write_sentences", None)  # calling it would fail
     log: list[str] = []
 
     later = dataclasses.replace(config, on_long="refuse")  # a matter of translation only
@@ -166,6 +242,20 @@ def test_prepared_data_outlives_its_corpus(config: DataConfig, tmp_path: Path) -
     (tmp_path / "dev.tsv").unlink()
 
     assert quietly(config, tmp_path / "run").dev_pairs == first.dev_pairs
+
+
+def test_taking_it_again_writes_nothing(config: DataConfig, tmp_path: Path) -> None:
+    quietly(config, tmp_path / "run")
+
+    def state() -> dict[str, tuple[int, int]]:
+        paths = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
+
+    before = state()
+    again = [quietly(config, tmp_path / "run") for _ in range(2)]  # several workers of one run
+
+    assert texts(again[0], "target") == texts(again[1], "target")
+    assert state() == before
 
 
 def test_prepared_data_of_another_kind_is_refused(config: DataConfig, tmp_path: Path) -> None:
@@ -249,7 +339,9 @@ def test_another_tokenizer_in_the_run_is_refused(config: DataConfig, tmp_path: P
         quietly(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("step", ["_encode_train", "_encode_dev", "overlap", "_write_json"])
+@pytest.mark.parametrize(
+    "step", ["_encode_train", "_encode_dev", "_reasons_to_drop", "_write_json"]
+)
 def test_a_kill_at_any_step_leaves_nothing_that_counts(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

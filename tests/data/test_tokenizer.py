@@ -22,6 +22,8 @@ from keras_transformer.data.tokenizer import (
     SentencePiece,
     Tokenizer,
     TokenizerError,
+    emptied,
+    sample,
 )
 
 SUBJECTS = ["I", "you", "the old man", "my sister", "a small dog", "nobody", "the teacher"]
@@ -242,12 +244,39 @@ def test_a_very_long_training_line_is_not_left_out() -> None:
     assert "<0x71>" not in model.pieces(model.encode(["quagga"])[0])
 
 
+def test_a_corpus_within_the_bound_is_taken_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("ab", "c"), ("ä", "我"), ("ab", "c")]
+    # In UTF-8 2 + 1, 2 + 3 and 2 + 1 bytes, and 16 for each of six lines.
+    monkeypatch.setattr(module, "_SAMPLE", 11 + 6 * 16)
+    assert sample(iter(pairs)) == pairs
+    monkeypatch.setattr(module, "_SAMPLE", 11 + 6 * 16 - 1)
+    assert len(sample(iter(pairs))) < 3
+
+
 def test_a_large_corpus_is_sampled_from_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(f"{number:04}", f"{number:04}") for number in range(5_000)]
+    monkeypatch.setattr(module, "_SAMPLE", 500 * (2 * 4 + 2 * 16))
+    drawn = sample(iter(pairs))
+    assert 440 < len(drawn) <= 500
+    assert drawn == sorted(set(drawn))
+    for start in range(0, 5_000, 1_000):  # each part of the corpus has its share, about 95
+        assert 60 < sum(start <= int(one) < start + 1_000 for one, _ in drawn) < 135
+    assert drawn == sample(iter(pairs))
+
+
+def test_a_line_larger_than_the_bound_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAMPLE", 100)
-    sample = module._sample(str(number) for number in range(1000))
-    assert len(set(sample)) == 100
-    assert 30 < sum(int(line) < 500 for line in sample) < 70
-    assert sample == module._sample(str(number) for number in range(1000))
+    assert sample([("x" * 1_000, "y")]) == [("x" * 1_000, "y")]
+    assert len(sample([("x" * 1_000, "y")] * 20)) == 1
+
+
+def test_lines_are_let_go_of_one_by_one() -> None:
+    lines = ["a", "b", "c"]
+    stream = emptied(lines)
+    assert next(stream) == "a"
+    assert sorted(lines) == ["b", "c"]
+    assert list(stream) == ["b", "c"]
+    assert not lines
 
 
 def test_training_is_deterministic_across_processes(tmp_path: Path) -> None:

@@ -1,0 +1,177 @@
+"""Encoding over processes: the order of the text, and an end for every process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_transformer.config import DataConfig
+from keras_transformer.data import corpus, encoding
+from keras_transformer.data.corpus import Pair
+from keras_transformer.data.encoding import EncodingError, encoded
+from keras_transformer.data.tokenizer import Tokenizer
+
+PAIRS = [
+    Pair(n, f"line {n} of {'many ' * (n % 5)}", f"Zeile {n}\ud800" * (n % 3)) for n in range(60)
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    lines = [pair.source for pair in PAIRS]
+    return Tokenizer.train(lines, lines, DataConfig(vocabulary=320))
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "CHUNK", 4)
+    monkeypatch.setattr(encoding, "FEW", 2)
+
+
+def rows(tokenizer: Tokenizer, workers: int) -> list[tuple[Pair, list[int], list[int]]]:
+    found = []
+    for pairs, source, target in encoded(iter(PAIRS), tokenizer, workers):
+        assert source.ids.dtype == source.lengths.dtype == np.int32
+        sides = [np.split(side.ids, np.cumsum(side.lengths)[:-1]) for side in (source, target)]
+        found += [(pair, s.tolist(), t.tolist()) for pair, s, t in zip(pairs, *sides, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_any_number_of_workers_gives_the_same(tokenizer: Tokenizer, workers: int) -> None:
+    sources = tokenizer.source.encode([pair.source for pair in PAIRS])
+    targets = tokenizer.target.encode([pair.target for pair in PAIRS])
+
+    assert rows(tokenizer, workers) == list(zip(PAIRS, sources, targets, strict=True))
+
+
+def test_few_pairs_start_no_process(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "FEW", 15)  # 15 chunks of 4 are all
+    monkeypatch.setattr(encoding.subprocess, "Popen", None)  # calling it would fail
+
+    assert len(rows(tokenizer, workers=2)) == 60
+
+
+def test_the_stream_is_read_a_few_chunks_ahead(tokenizer: Tokenizer) -> None:
+    read = 0
+
+    def endless() -> Iterator[Pair]:
+        nonlocal read
+        while True:
+            read += 1
+            yield Pair(read, "line", "Zeile")
+
+    stream = encoded(endless(), tokenizer, workers=2)
+    for _ in range(20):
+        next(stream)
+
+    assert read <= (20 + 2 * 2 + 2) * 4
+    stream.close()
+
+
+def test_every_process_ends_with_the_stream(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen] = []
+
+    class Watched(subprocess.Popen):
+        def __init__(self, *arguments, **options) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(encoding.subprocess, "Popen", Watched)
+
+    rows(tokenizer, workers=2)
+    stream = encoded(iter(PAIRS), tokenizer, workers=2)
+    for _ in range(4):
+        next(stream)
+    stream.close()  # as an error or Ctrl-C does
+
+    assert len(started) == 4
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_killed_process_is_told_of(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = encoding._send
+    sent = 0
+
+    def killing(process: subprocess.Popen, value: object) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 7:
+            process.kill()
+            process.wait()
+        send(process, value)
+
+    monkeypatch.setattr(encoding, "_send", killing)
+    with pytest.raises(EncodingError, match=r"killed by signal 9, .*: nothing is prepared"):
+        rows(tokenizer, workers=2)
+
+
+def test_a_process_that_fails_is_told_of(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "_START", "raise SystemExit(3)")
+    with pytest.raises(EncodingError, match="ended with status 3"):
+        rows(tokenizer, workers=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_one_it_works_for(
+    tokenizer: Tokenizer, tmp_path: Path, number: signal.Signals
+) -> None:
+    tokenizer.save(tmp_path)
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from pathlib import Path
+        from keras_transformer.data import corpus, encoding
+        from keras_transformer.data.tokenizer import Tokenizer
+        corpus.CHUNK = encoding.FEW = 2
+        pairs = (corpus.Pair(n, "line", "Zeile") for n in range(10**9))
+        tokenizer = Tokenizer.load(Path(sys.argv[1]))
+        for count, _ in enumerate(encoding.encoded(pairs, tokenizer, 2)):
+            if count == 20:
+                print("under way", flush=True)
+        """
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "under way\n"
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 2
+
+    process.send_signal(number)
+    # The others' errors come over the same pipe: it ends when all have ended.
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode != 0
+    assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)
+    deadline = time.monotonic() + 30
+    while any(_running(int(child)) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_running(int(child)) for child in children)
+
+
+def _running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended but that nobody has asked after yet is listed still.
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
