@@ -252,7 +252,8 @@ def _explained(message: str, parser: Parser) -> str:
         name, kind, value = wrong.groups()
         choices = re.fullmatch(r"typing\.Literal\[(.+)\]", kind)
         expected = f"one of {choices[1]}" if choices else _TYPES.get(kind, kind)
-        return f"{name}: expected {expected.replace(chr(39), '')}, got {value!r}"
+        why = f" ({configuration.WHY_NOT[value]})" if value in configuration.WHY_NOT else ""
+        return f"{name}: expected {expected.replace(chr(39), '')}{why}, got {value!r}"
     unknown = re.match(r"unrecognized arguments: (\S+)", message)
     if unknown and not unknown[1].startswith("-"):
         return f"unexpected argument {unknown[1]!r}"

@@ -22,6 +22,12 @@ OnLong = Literal["cut", "refuse"]
 Precision = Literal["float32", "bfloat16"]
 BestBy = Literal["bleu", "loss"]
 
+WHY_NOT = {
+    "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
+    "device alone",
+}
+"""Values that a user may well try, and why they are refused."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -254,8 +260,7 @@ class TrainConfig:
         require(
             str(self.precision) != "float16",
             "train.precision",
-            "float32 or bfloat16 (float16 would need a loss scale, which Keras takes from the "
-            "gradients of one device alone)",
+            f"float32 or bfloat16 ({WHY_NOT['float16']})",
             self.precision,
         )
         require_choice(self, "train", "precision", Precision)

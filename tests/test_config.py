@@ -93,7 +93,10 @@ def test_left_out_fields_come_from_the_base() -> None:
         ({"data": {"on_long": "drop"}}, r"data\.on_long: expected one of cut, refuse"),
         ({"train": {"max_steps": 0}}, r"train\.max_steps: expected a number above 0, got 0"),
         ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 <= value < 1"),
-        ({"train": {"precision": "float16"}}, r"train\.precision: expected one of float32"),
+        (
+            {"train": {"precision": "float16"}},
+            r"train\.precision: expected float32 or bfloat16 \(float16 would",
+        ),
         ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 or more, got -1\.0"),
         ({"search": {"min_length": -1}}, r"search\.min_length: expected 0 or more, got -1"),
         ({"search": {"no_repeat_ngram": -1}}, r"search\.no_repeat_ngram: expected 0 or more"),

@@ -127,7 +127,7 @@ class Totals:
     gradient_norm: float = 0.0
     """The greatest."""
     steps: int = 0
-    began: float = dataclasses.field(default_factory=time.monotonic)
+    began: float = dataclasses.field(default_factory=lambda: time.monotonic())
     """On the clock that only runs forward, in seconds."""
 
     def add(self, logs: dict[str, float]) -> None:
