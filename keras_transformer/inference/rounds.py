@@ -56,8 +56,8 @@ class Search(Protocol):
     def result(self, loop: Any) -> Hypotheses:
         """What has been found so far."""
 
-    def keep(self, loop: Any, sentences: tf.Tensor) -> Any:
-        """The loop of some of the sentences, (b,) int32."""
+    def keep(self, loop: Any, sentences: tf.Tensor, more: tf.Tensor) -> Any:
+        """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
     def of(self, sentences: tf.Tensor) -> Search:
         """The same search for some of the sentences, (b,) int32."""
@@ -80,8 +80,7 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         sentences: tf.Tensor, loop: Loop, found: Hypotheses
     ) -> tuple[tf.Tensor, Loop, Hypotheses]:
         part = search.of(sentences)
-        room = loop.position + tf.maximum(POSITIONS, loop.position // 4)
-        loop = loop._replace(state=search.steps.extend(loop.state, room))
+        room = loop.position + _steps(loop.position)
 
         def worthwhile(loop: Loop) -> tf.Tensor:
             done = part.done(loop)
@@ -97,17 +96,24 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         )
         found = _placed(found, sentences, part.result(loop))
         left = tf.cast(tf.where(~part.done(loop))[:, 0], tf.int32)
-        return tf.gather(sentences, left), search.keep(loop, left), found
+        loop = search.keep(loop, left, _steps(loop.position))
+        return tf.gather(sentences, left), loop, found
 
     first = search.initial(state)
+    first = search.keep(first, tf.range(batch), _steps(first.position))
     nothing = _nothing(batch, n_best)
-    _, _, found = tf.while_loop(
+    *_, found = tf.while_loop(
         lambda sentences, *_: tf.size(sentences) > 0,
         go_on,
         (tf.range(batch), first, nothing),
         shape_invariants=(tf.TensorShape([None]), search.shapes(state), _open(nothing)),
     )
     return found
+
+
+def _steps(position: tf.Tensor) -> tf.Tensor:
+    """The most steps of a round that begins at a position."""
+    return tf.maximum(POSITIONS, position // 4)
 
 
 def _nothing(batch: tf.Tensor, n_best: int) -> Hypotheses:

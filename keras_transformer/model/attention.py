@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.model.dropout import Dropout
 from keras_transformer.model.linear import project
+from keras_transformer.model.masks import HIDDEN
 from keras_transformer.model.positions import alibi_bias, rotate
 
 DropWeights = Callable[[tf.Tensor], tf.Tensor]
@@ -54,8 +55,7 @@ def scaled_dot_product_attention(
     if mask is None:
         weights = tf.nn.softmax(scores)
     else:
-        # Half of the lowest float: adding a score to it cannot overflow to -inf.
-        weights = tf.nn.softmax(tf.where(mask, scores, tf.float32.min / 2))
+        weights = tf.nn.softmax(tf.where(mask, scores, HIDDEN))
         # A row without any key would otherwise be spread evenly over padding.
         weights *= tf.cast(tf.reduce_any(mask, axis=-1, keepdims=True), tf.float32)
     dropped = weights if dropout is None else dropout(weights)

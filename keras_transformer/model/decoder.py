@@ -24,9 +24,9 @@ class Place(NamedTuple):
     beam: int
     """W, rows of a sentence."""
     slots: tf.Tensor
-    """() int32, C * W: places of the cache, W for each position."""
+    """() int32, C * W: those of a sentence in the caches."""
     rows: tf.Tensor
-    """(B * H,) int32: rows of the caches that belong to this position."""
+    """(B * H,) int32: rows of the caches that this step fills."""
     past_bias: tf.Tensor
     """(B, H, W, C * W) float32, added to the scores of self-attention."""
     memory_bias: tf.Tensor
