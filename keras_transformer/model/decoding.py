@@ -37,7 +37,7 @@ class State(NamedTuple):
     past: list[KeysValues]
     """For each layer rows of keys (B * H * C, W * K) and values (B * H * C, W * K')."""
     memory: list[KeysValues]
-    """For each layer keys (B, H, S, K) and values (B, H, S, K') of the source."""
+    """For each layer keys (B, H, K, S) and values (B, H, S, K') of the source."""
     memory_bias: tf.Tensor
     """(B, H, W, S) float32: keeps attention away from padding of the source."""
 
