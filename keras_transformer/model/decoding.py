@@ -13,6 +13,7 @@ C capacity in steps, H heads, K and K' widths of a key and a value, D model widt
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import keras
@@ -42,14 +43,27 @@ class State(NamedTuple):
     """(B, H, W, S) float32: keeps attention away from padding of the source."""
 
 
+class Kernels(NamedTuple):
+    """What is made of the weights, the same in every step."""
+
+    joint: list[tf.Tensor]
+    """For each layer `MultiHeadAttention.joint_kernel` of its self-attention."""
+    columns: tf.Tensor
+    """(D, V), the output projection."""
+
+
 class Decoding:
     """Step function of a Transformer.
 
     Args:
         model: A model from `transformer.build`.
+        fixed: The weights stay as they are when the first search is made. What each search
+            makes of them, and would make anew in each call, is then kept: as much memory again
+            as the output projection and the decoder's self-attention take.
     """
 
-    def __init__(self, model: keras.Model) -> None:
+    def __init__(self, model: keras.Model, fixed: bool = False) -> None:
+        self._fixed = fixed
         self._encoder = model.get_layer("encoder")
         self._decoder = model.get_layer("decoder")
         self._source_positions = model.get_layer("source_positions")
@@ -81,9 +95,9 @@ class Decoding:
             self._decoder.remember(self._encode(source, mask), mask),
             tf.tile(additive(mask), shape),
         )
-        return Steps(
-            self._decoder, self._target_embedding, self._target_positions, self._projection, beam
-        ), state
+        kernels = self._kept_kernels if self._fixed else self._kernels()
+        steps = Steps(self._decoder, self._target_embedding, self._target_positions, kernels, beam)
+        return steps, state
 
     def forward(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """All positions of given targets at once, with the attention to the encoder.
@@ -106,6 +120,14 @@ class Decoding:
             return_weights=True,
         )
         return self._projection(features, reverse=True), weights
+
+    def _kernels(self) -> Kernels:
+        return Kernels(self._decoder.joint_kernels(), self._projection.columns())
+
+    @functools.cached_property
+    def _kept_kernels(self) -> Kernels:
+        with tf.init_scope():  # outside of the graph that is being made
+            return self._kernels()
 
     def _encode(self, source: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         embedded = self._source_positions(self._source_embedding(source))
@@ -139,7 +161,7 @@ class Steps:
         decoder: keras.layers.Layer,
         embedding: keras.layers.Layer,
         positions: keras.layers.Layer,
-        projection: keras.layers.Layer,
+        kernels: Kernels,
         beam: int,
     ) -> None:
         self._decoder = decoder
@@ -147,9 +169,7 @@ class Steps:
         self._positions = positions
         self._beam = beam
         self._alibi = decoder.config.positions == "alibi"
-        # The same in every step.
-        self._joint_kernels = decoder.joint_kernels()
-        self._columns = projection.columns()  # (D, V)
+        self._kernels = kernels
 
     def __call__(
         self, tokens: tf.Tensor, position: tf.Tensor | int, state: State
@@ -164,8 +184,8 @@ class Steps:
             state = state._replace(positions=tf.where(new >= 0, position, state.positions))
         x = tf.reshape(x, [-1, x.shape[-1]])  # (R, D)
         place = self._place(position, state)
-        x, past = self._decoder.step(x, self._joint_kernels, state.past, state.memory, place)
-        logits = tf.cast(tf.matmul(x, self._columns), tf.float32)
+        x, past = self._decoder.step(x, self._kernels.joint, state.past, state.memory, place)
+        logits = tf.cast(tf.matmul(x, self._kernels.columns), tf.float32)
         return logits, state._replace(past=past)
 
     def reorder(self, state: State, parents: tf.Tensor) -> State:

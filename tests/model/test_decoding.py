@@ -173,6 +173,29 @@ def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
         np.testing.assert_array_equal(part, own)
 
 
+def test_fixed_weights_are_read_once_and_others_in_each_run(tiny_config: Any) -> None:
+    model = transformer.build(tiny_config(embeddings="untied"))
+
+    def first_step(fixed: bool) -> Any:
+        decoding = Decoding(model, fixed)
+
+        @tf.function
+        def logits() -> tf.Tensor:
+            step, state = decoding.start(SOURCE)
+            return step(tf.constant([2, 2]), 0, _with_room(step, state, 1))[0]
+
+        return logits
+
+    kept, read = first_step(fixed=True), first_step(fixed=False)
+    before = _full(model, SOURCE, TARGET[::3, :1])[:, 0]
+    assert before.any()
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    np.testing.assert_allclose(read(), before, atol=2e-5)
+    transformer.projection(model).matrix.assign(tf.zeros([13, 8]))
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    assert not read().numpy().any()
+
+
 def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
     step, state = Decoding(tiny_model()).start(SOURCE)
     state = _with_room(step, state, 1)
