@@ -84,7 +84,7 @@ class Beam:
         """(B,) bool: the sentences that need no further step."""
         return loop.done
 
-    def keep(self, loop: _Loop, sentences: tf.Tensor, more: tf.Tensor) -> _Loop:
+    def keep(self, loop: _Loop, sentences: tf.Tensor, more: int) -> _Loop:
         """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
         def kept(part: Any) -> Any:

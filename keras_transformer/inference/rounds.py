@@ -17,8 +17,8 @@ import tensorflow as tf
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.hypotheses import NEVER, Hypotheses, State, Steps
 
-POSITIONS = 16
-"""Least positions that the caches grow by; from 4 times as many on they grow by a quarter."""
+STEPS = 16
+"""The most steps of a round, for which the caches get room."""
 WAITING = 0.25
 """Share of the sentences that may be done before the rest goes on without them."""
 
@@ -56,7 +56,7 @@ class Search(Protocol):
     def result(self, loop: Any) -> Hypotheses:
         """What has been found so far."""
 
-    def keep(self, loop: Any, sentences: tf.Tensor, more: tf.Tensor) -> Any:
+    def keep(self, loop: Any, sentences: tf.Tensor, more: int) -> Any:
         """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
     def of(self, sentences: tf.Tensor) -> Search:
@@ -80,7 +80,7 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         sentences: tf.Tensor, loop: Loop, found: Hypotheses
     ) -> tuple[tf.Tensor, Loop, Hypotheses]:
         part = search.of(sentences)
-        room = loop.position + _steps(loop.position)
+        room = loop.position + STEPS
 
         def worthwhile(loop: Loop) -> tf.Tensor:
             done = part.done(loop)
@@ -96,11 +96,10 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         )
         found = _placed(found, sentences, part.result(loop))
         left = tf.cast(tf.where(~part.done(loop))[:, 0], tf.int32)
-        loop = search.keep(loop, left, _steps(loop.position))
+        loop = search.keep(loop, left, STEPS)
         return tf.gather(sentences, left), loop, found
 
-    first = search.initial(state)
-    first = search.keep(first, tf.range(batch), _steps(first.position))
+    first = search.keep(search.initial(state), tf.range(batch), STEPS)
     nothing = _nothing(batch, n_best)
     *_, found = tf.while_loop(
         lambda sentences, *_: tf.size(sentences) > 0,
@@ -109,11 +108,6 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         shape_invariants=(tf.TensorShape([None]), search.shapes(state), _open(nothing)),
     )
     return found
-
-
-def _steps(position: tf.Tensor) -> tf.Tensor:
-    """The most steps of a round that begins at a position."""
-    return tf.maximum(POSITIONS, position // 4)
 
 
 def _nothing(batch: tf.Tensor, n_best: int) -> Hypotheses:

@@ -97,7 +97,7 @@ class Single:
         """(B,) bool: the sentences that need no further step."""
         return tf.reduce_all(tf.reshape(loop.done, [-1, self.width]), axis=1)
 
-    def keep(self, loop: _Loop, sentences: tf.Tensor, more: tf.Tensor) -> _Loop:
+    def keep(self, loop: _Loop, sentences: tf.Tensor, more: int) -> _Loop:
         """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
         rows = hypotheses.rows_of(sentences, self.width)
 
