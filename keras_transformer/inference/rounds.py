@@ -3,7 +3,7 @@
 A sentence that is done costs as much in a step as one that is not, and a cache with room for
 the longest output costs as much in its first step as in its last. So the loop of steps stops
 now and then: what was found is put down, the sentences that are done are left out of all
-tensors, and the caches get room for the next positions.
+tensors, and the caches get room for the next steps and lose what no hypothesis sees any more.
 
 Shapes: B sentences, b those still searched, N hypotheses returned, L tokens so far.
 """

@@ -129,6 +129,28 @@ def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, decoder_layers=2)
+    step, state = Decoding(model).start(SOURCE, beam=3)
+    state = _with_room(step, state, 5)
+    for position in range(3):
+        _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
+    # In the first sentence all go on from one row; in the other two rows go on.
+    state = step.reorder(state, tf.constant([[1, 1, 1], [2, 0, 0]]))
+    order = [1, 1, 1, 5, 3, 3]
+    target = np.concatenate([TARGET[order, :3], TARGET[:, 3:]], axis=1)
+    expected = _full(model, SOURCE, target)[:, -1]
+    # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
+    for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
+        kept = step.keep(state, sentences, 2)
+        assert int(kept.filled) == filled
+        assert kept.visible.shape == (len(sentences), 3, 3 * (filled + 2))
+        rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
+        logits, _ = step(tf.constant(target[rows, 3]), tf.constant(3), kept)
+        np.testing.assert_allclose(logits, expected[rows], atol=2e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
 def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions, decoder_layers=2)
     step, state = Decoding(model).start(SOURCE, beam=3)
