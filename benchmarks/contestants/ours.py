@@ -87,7 +87,7 @@ class Timed:
     def __init__(self, steps: Steps, times: tf.Variable) -> None:
         self._steps = steps
         self._times = times
-        self.extend, self.reorder, self.keep = steps.extend, steps.reorder, steps.keep
+        self.reorder, self.keep = steps.reorder, steps.keep
 
     def __call__(self, tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
         """As ``Step``; its tokens come when the step before is done."""
@@ -126,7 +126,7 @@ def text(settings: dict[str, Any]) -> Any:
     workers = settings["workers"]
     tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
     tokenizer, data = run.tokenizer(), run.config.data
-    translator = Translator(build(settings), tokenizer, search, data, workers)
+    translator = Translator(build(settings), tokenizer, search, data, workers, fixed=True)
 
     def answer(request: dict[str, Any]) -> list[str]:
         translator.search = dataclasses.replace(search, batch_tokens=request["batch_tokens"])
@@ -140,7 +140,7 @@ def exact(settings: dict[str, Any]) -> Any:
     workers = settings["workers"]
     if workers > 1:
         tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
-    decoding = Decoding(build(settings))
+    decoding = Decoding(build(settings), fixed=True)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def find(source: tf.Tensor) -> tf.Tensor:
@@ -160,7 +160,7 @@ def exact(settings: dict[str, Any]) -> Any:
 def positions(settings: dict[str, Any]) -> Any:
     """Answers with the times, in seconds, at which each step of a search begins."""
     model = build(settings)
-    start = Decoding(model).start if settings["cache"] else WithoutCache(model).start
+    start = Decoding(model, fixed=True).start if settings["cache"] else WithoutCache(model).start
     times = tf.Variable(tf.zeros([settings["length"]], tf.float64))
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)

@@ -84,8 +84,8 @@ class Beam:
         """(B,) bool: the sentences that need no further step."""
         return loop.done
 
-    def keep(self, loop: _Loop, sentences: tf.Tensor) -> _Loop:
-        """The loop of some of the sentences, (b,) int32."""
+    def keep(self, loop: _Loop, sentences: tf.Tensor, more: int) -> _Loop:
+        """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
         def kept(part: Any) -> Any:
             return tf.nest.map_structure(lambda tensor: tf.gather(tensor, sentences), part)
@@ -95,7 +95,7 @@ class Beam:
             kept(loop.done),
             kept(loop.live),
             kept(loop.finished),
-            self.steps.keep(loop.state, sentences),
+            self.steps.keep(loop.state, sentences, more),
         )
 
     def shapes(self, state: State) -> _Loop:

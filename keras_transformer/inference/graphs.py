@@ -31,10 +31,11 @@ class Graphs:
     Args:
         model: A model from ``transformer.build``; later changes of its weights count.
         search: Which search, and its options.
+        fixed: There will be no changes, which makes searches faster.
     """
 
-    def __init__(self, model: keras.Model, search: SearchConfig) -> None:
-        self._decoding = Decoding(model)
+    def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
+        self._decoding = Decoding(model, fixed)
         self._search = search
         self.find = tf.function(self._find, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""

@@ -28,14 +28,11 @@ class Steps(Protocol):
     ) -> tuple[tf.Tensor, State]:
         """As ``Step``."""
 
-    def extend(self, state: State, length: tf.Tensor) -> State:
-        """The state with room for positions below ``length``."""
-
     def reorder(self, state: State, parents: tf.Tensor) -> State:
         """The state in which row w of a sentence goes on from its row parents[b, w], (B, W)."""
 
-    def keep(self, state: State, sentences: tf.Tensor) -> State:
-        """The state of some of the sentences, (b,) int32."""
+    def keep(self, state: State, sentences: tf.Tensor, more: int) -> State:
+        """The state of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +48,12 @@ class RowByRow:
     ) -> tuple[tf.Tensor, State]:
         return self.step(tokens, position, state)
 
-    def extend(self, state: State, length: tf.Tensor) -> State:
-        return state
-
     def reorder(self, state: State, parents: tf.Tensor) -> State:
         sentences = tf.range(tf.shape(parents)[0])[:, None]
         rows = tf.reshape(sentences * self.width + parents, [-1])
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 
-    def keep(self, state: State, sentences: tf.Tensor) -> State:
+    def keep(self, state: State, sentences: tf.Tensor, more: int) -> State:
         rows = rows_of(sentences, self.width)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 
@@ -117,7 +111,7 @@ def invariants(state: State) -> State:
     """Shapes that a state may take during the loop.
 
     The leading dimension is open, and so is each dimension that is 0 at the start: a cache
-    that begins empty and grows. All others stay as they are.
+    that begins empty and grows. All others stay as they are, and a number stays one.
 
     Args:
         state: The nested structure before the first step.
@@ -127,7 +121,7 @@ def invariants(state: State) -> State:
     """
 
     def shape(tensor: tf.Tensor) -> tf.TensorShape:
-        if tensor.shape.rank is None:
+        if not tensor.shape.rank:
             return tensor.shape
         inner = [size or None for size in tensor.shape[1:]]
         return tf.TensorShape([None, *inner])

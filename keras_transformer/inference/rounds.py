@@ -3,7 +3,7 @@
 A sentence that is done costs as much in a step as one that is not, and a cache with room for
 the longest output costs as much in its first step as in its last. So the loop of steps stops
 now and then: what was found is put down, the sentences that are done are left out of all
-tensors, and the caches get room for the next positions.
+tensors, and the caches get room for the next steps and lose what no hypothesis sees any more.
 
 Shapes: B sentences, b those still searched, N hypotheses returned, L tokens so far.
 """
@@ -17,8 +17,8 @@ import tensorflow as tf
 from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.hypotheses import NEVER, Hypotheses, State, Steps
 
-POSITIONS = 16
-"""Least positions that the caches grow by; from 4 times as many on they grow by a quarter."""
+STEPS = 16
+"""The most steps of a round, for which the caches get room."""
 WAITING = 0.25
 """Share of the sentences that may be done before the rest goes on without them."""
 
@@ -56,8 +56,8 @@ class Search(Protocol):
     def result(self, loop: Any) -> Hypotheses:
         """What has been found so far."""
 
-    def keep(self, loop: Any, sentences: tf.Tensor) -> Any:
-        """The loop of some of the sentences, (b,) int32."""
+    def keep(self, loop: Any, sentences: tf.Tensor, more: int) -> Any:
+        """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
     def of(self, sentences: tf.Tensor) -> Search:
         """The same search for some of the sentences, (b,) int32."""
@@ -80,8 +80,7 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         sentences: tf.Tensor, loop: Loop, found: Hypotheses
     ) -> tuple[tf.Tensor, Loop, Hypotheses]:
         part = search.of(sentences)
-        room = loop.position + tf.maximum(POSITIONS, loop.position // 4)
-        loop = loop._replace(state=search.steps.extend(loop.state, room))
+        room = loop.position + STEPS
 
         def worthwhile(loop: Loop) -> tf.Tensor:
             done = part.done(loop)
@@ -97,11 +96,12 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         )
         found = _placed(found, sentences, part.result(loop))
         left = tf.cast(tf.where(~part.done(loop))[:, 0], tf.int32)
-        return tf.gather(sentences, left), search.keep(loop, left), found
+        loop = search.keep(loop, left, STEPS)
+        return tf.gather(sentences, left), loop, found
 
-    first = search.initial(state)
+    first = search.keep(search.initial(state), tf.range(batch), STEPS)
     nothing = _nothing(batch, n_best)
-    _, _, found = tf.while_loop(
+    *_, found = tf.while_loop(
         lambda sentences, *_: tf.size(sentences) > 0,
         go_on,
         (tf.range(batch), first, nothing),

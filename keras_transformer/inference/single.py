@@ -97,8 +97,8 @@ class Single:
         """(B,) bool: the sentences that need no further step."""
         return tf.reduce_all(tf.reshape(loop.done, [-1, self.width]), axis=1)
 
-    def keep(self, loop: _Loop, sentences: tf.Tensor) -> _Loop:
-        """The loop of some of the sentences, (b,) int32."""
+    def keep(self, loop: _Loop, sentences: tf.Tensor, more: int) -> _Loop:
+        """The loop of some of the sentences, (b,) int32, with room for ``more`` steps."""
         rows = hypotheses.rows_of(sentences, self.width)
 
         def kept(part: tf.Tensor) -> tf.Tensor:
@@ -111,7 +111,7 @@ class Single:
             kept(loop.log_probabilities),
             kept(loop.lengths),
             kept(loop.tokens),
-            self.steps.keep(loop.state, sentences),
+            self.steps.keep(loop.state, sentences, more),
         )
 
     def shapes(self, state: State) -> _Loop:

@@ -68,6 +68,7 @@ class Translator:
         workers: Batches computed side by side. With a processor's every core on a batch of its
             own, and one thread for an operation, many lines are done sooner than with all
             cores on one batch.
+        fixed: The weights will not change, which makes searches faster.
 
     Raises:
         TranslationError: The tokenizer does not fit the model.
@@ -85,6 +86,7 @@ class Translator:
         search: SearchConfig,
         data: DataConfig,
         workers: int = 1,
+        fixed: bool = False,
     ) -> None:
         if model.output_shape[-1] != tokenizer.target.size:
             raise TranslationError(
@@ -94,7 +96,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
-        self._graphs = Graphs(model, search)
+        self._graphs = Graphs(model, search, fixed)
         self._workers = workers
 
     @classmethod
@@ -122,7 +124,7 @@ class Translator:
         opened = Run.open(run)
         config = opened.config
         model, tokenizer = opened.model(dtype), opened.tokenizer()
-        return cls(model, tokenizer, search or config.search, config.data, workers)
+        return cls(model, tokenizer, search or config.search, config.data, workers, fixed=True)
 
     def translate(
         self,

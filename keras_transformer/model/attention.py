@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.model.dropout import Dropout
 from keras_transformer.model.linear import project
+from keras_transformer.model.masks import HIDDEN
 from keras_transformer.model.positions import alibi_bias, rotate
 
 DropWeights = Callable[[tf.Tensor], tf.Tensor]
@@ -54,8 +55,7 @@ def scaled_dot_product_attention(
     if mask is None:
         weights = tf.nn.softmax(scores)
     else:
-        # Half of the lowest float: adding a score to it cannot overflow to -inf.
-        weights = tf.nn.softmax(tf.where(mask, scores, tf.float32.min / 2))
+        weights = tf.nn.softmax(tf.where(mask, scores, HIDDEN))
         # A row without any key would otherwise be spread evenly over padding.
         weights *= tf.cast(tf.reduce_any(mask, axis=-1, keepdims=True), tf.float32)
     dropped = weights if dropout is None else dropout(weights)
@@ -201,7 +201,11 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._by_head(queries, beam, self.key_width)
 
     def attend_from(
-        self, queries: tf.Tensor, keys_values: KeysValues, bias: tf.Tensor
+        self,
+        queries: tf.Tensor,
+        keys_values: KeysValues,
+        bias: tf.Tensor,
+        turned: bool = False,
     ) -> tf.Tensor:
         """Attend with scaled queries, merge the heads and project.
 
@@ -209,11 +213,12 @@ class MultiHeadAttention(keras.layers.Layer):
             queries: (B, H, W, K), scaled.
             keys_values: Keys (B, H, S, K) and values (B, H, S, K').
             bias: (B, H, W, S) float32, added to the scores.
+            turned: Whether the keys are (B, H, K, S), which halves the time of their product.
 
         Returns:
             (R, D).
         """
-        scores = tf.matmul(queries, keys_values.keys, transpose_b=True)  # (B, H, W, S)
+        scores = tf.matmul(queries, keys_values.keys, transpose_b=not turned)  # (B, H, W, S)
         weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         context = tf.matmul(tf.cast(weights, queries.dtype), keys_values.values)
         if context.shape[2] != 1:

@@ -24,9 +24,9 @@ class Place(NamedTuple):
     beam: int
     """W, rows of a sentence."""
     slots: tf.Tensor
-    """() int32, C * W: places of the cache, W for each position."""
+    """() int32, C * W: those of a sentence in the caches."""
     rows: tf.Tensor
-    """(B * H,) int32: rows of the caches that belong to this position."""
+    """(B * H,) int32: rows of the caches that this step fills."""
     past_bias: tf.Tensor
     """(B, H, W, C * W) float32, added to the scores of self-attention."""
     memory_bias: tf.Tensor
@@ -114,9 +114,11 @@ class DecoderLayer(ConfiguredLayer):
             source_mask: Boolean (B, 1, 1, S).
 
         Returns:
-            Keys (B, H, S, K) and values (B, H, S, K') of the attention to the encoder.
+            Keys (B, H, K, S), turned once for the products of every step, and values
+            (B, H, S, K') of the attention to the encoder.
         """
         keys, values = self.cross_attention.keys_values(memory)
+        keys = tf.transpose(keys, [0, 1, 3, 2])
         # A sentence without any token gives nothing, whatever the weights are.
         real = tf.reduce_any(source_mask, axis=-1, keepdims=True)
         return KeysValues(keys, values * tf.cast(real, values.dtype))
@@ -168,7 +170,7 @@ class DecoderLayer(ConfiguredLayer):
             attention = self.cross_attention
             # The W rows of a sentence attend to the same keys, as W positions of it would.
             queries = attention.scaled_queries(y, place.beam)
-            return attention.attend_from(queries, memory, place.memory_bias)
+            return attention.attend_from(queries, memory, place.memory_bias, turned=True)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_cross(x, sublayer=attend_to_memory)

@@ -10,6 +10,10 @@ import tensorflow as tf
 
 PAD = 0  # the id of padding, on both sides
 
+HIDDEN = tf.float32.min / 2
+"""Added to a score, keeps attention away: half of the lowest number, so that the sum cannot
+overflow to -inf."""
+
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
     """Which keys are real tokens.
@@ -43,10 +47,9 @@ def additive(mask: tf.Tensor) -> tf.Tensor:
         mask: Boolean, any shape.
 
     Returns:
-        float32 of the same shape: 0 where attending is allowed; elsewhere half of the lowest
-        number, so that adding a score to it cannot overflow to -inf.
+        float32 of the same shape: 0 where attending is allowed, elsewhere ``HIDDEN``.
     """
-    return tf.where(mask, 0.0, tf.float32.min / 2)
+    return tf.where(mask, 0.0, HIDDEN)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

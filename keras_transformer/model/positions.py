@@ -83,10 +83,28 @@ def alibi_bias(
     Returns:
         (1, H, T, S) float32.
     """
-    query_positions = tf.cast(first + tf.range(queries), tf.float32)
-    distance = tf.abs(query_positions[:, None] - tf.range(keys, dtype=tf.float32)[None, :])
+    query_positions = first + tf.range(queries)
+    return _alibi(heads, query_positions[:, None] - tf.range(keys)[None, :])[None]
+
+
+def alibi_bias_at(heads: int, query: tf.Tensor | int, keys: tf.Tensor) -> tf.Tensor:
+    """`alibi_bias` between one position and any others.
+
+    Args:
+        heads: H.
+        query: The position of the query.
+        keys: (B, S) int32, the positions of the keys.
+
+    Returns:
+        (B, H, 1, S) float32.
+    """
+    return tf.transpose(_alibi(heads, query - keys), [1, 0, 2])[:, :, None]
+
+
+def _alibi(heads: int, distance: tf.Tensor) -> tf.Tensor:
+    """(T, S) int32 to (H, T, S) float32."""
     slopes = tf.constant(alibi_slopes(heads), tf.float32)
-    return -slopes[None, :, None, None] * distance[None, None, :, :]
+    return -slopes[:, None, None] * tf.cast(tf.abs(distance), tf.float32)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -60,7 +60,7 @@ def translator(model, beam):
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_long_outputs_have_their_forced_scores(positions, width):
-    # Long enough for the caches to grow several times, the last times by more than at first.
+    # Long enough for the caches to get room, and to lose what nobody sees, several times.
     model = random_model(5, positions=positions)
     decoding = Decoding(model)
 

@@ -39,10 +39,15 @@ def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarr
     return model({"source": source, "target": tf.constant(target)}, training=False).numpy()
 
 
+def _with_room(step: Any, state: Any, more: int) -> Any:
+    """The state of all sentences with room for more steps."""
+    return step.keep(state, tf.range(tf.shape(state.visible)[0]), more)
+
+
 def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
     """Logits (R, T, V), one step after the other."""
     step, state = Decoding(model).start(source, beam=len(target) // source.shape[0])
-    state = step.extend(state, target.shape[1])
+    state = _with_room(step, state, target.shape[1])
     logits = []
     for position in range(target.shape[1]):
         row, state = step(tf.constant(target[:, position]), tf.constant(position), state)
@@ -112,27 +117,49 @@ def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any
     order = [2, 0, 0, 3, 5, 4]
     target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
     step, state = Decoding(model).start(SOURCE, beam=3)
-    state = step.extend(state, 3)
+    state = _with_room(step, state, 3)
     for position in range(4):
         if position == 2:
             state = step.reorder(state, parents)
         if position == 3:
-            state = step.extend(state, 5)  # more than needed
+            state = _with_room(step, state, 2)  # more than needed
         tokens = TARGET[:, position]
         logits, state = step(tf.constant(tokens), tf.constant(position), state)
     np.testing.assert_allclose(logits, _full(model, SOURCE, target)[:, -1], atol=2e-5)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, decoder_layers=2)
+    step, state = Decoding(model).start(SOURCE, beam=3)
+    state = _with_room(step, state, 5)
+    for position in range(3):
+        _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
+    # In the first sentence all go on from one row; in the other two rows go on.
+    state = step.reorder(state, tf.constant([[1, 1, 1], [2, 0, 0]]))
+    order = [1, 1, 1, 5, 3, 3]
+    target = np.concatenate([TARGET[order, :3], TARGET[:, 3:]], axis=1)
+    expected = _full(model, SOURCE, target)[:, -1]
+    # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
+    for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
+        kept = step.keep(state, sentences, 2)
+        assert int(kept.filled) == filled
+        assert kept.visible.shape == (len(sentences), 3, 3 * (filled + 2))
+        rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
+        logits, _ = step(tf.constant(target[rows, 3]), tf.constant(3), kept)
+        np.testing.assert_allclose(logits, expected[rows], atol=2e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
 def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions, decoder_layers=2)
     step, state = Decoding(model).start(SOURCE, beam=3)
-    state = step.extend(state, 6)
+    state = _with_room(step, state, 6)
     for position in range(2):
         _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
     for sentences in ([1, 0], [1], []):
         rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
-        kept = step.keep(state, tf.constant(sentences, tf.int32))
+        kept = step.keep(state, tf.constant(sentences, tf.int32), 1)
         logits, _ = step(tf.constant(TARGET[rows, 2]), tf.constant(2), kept)
         full = _full(model, SOURCE, TARGET[:, :3])[rows, -1]
         np.testing.assert_allclose(logits, full, atol=2e-5)
@@ -140,14 +167,14 @@ def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) 
 
 def test_state_is_passed_and_not_kept(tiny_model: Any) -> None:
     step, state = Decoding(tiny_model()).start(SOURCE)
-    state = step.extend(state, 4)
+    state = _with_room(step, state, 4)
     first = tf.constant([2, 2])
     once, after = step(first, tf.constant(0), state)
     step(tf.constant([7, 8]), tf.constant(1), after)
     again, _ = step(first, tf.constant(0), state)
     np.testing.assert_array_equal(once, again)
-    assert state.ancestors.numpy().tolist() == [[[-1] * 4]] * 2
-    assert after.ancestors.numpy().tolist() == [[[0, -1, -1, -1]]] * 2
+    assert (state.visible.numpy() == 0.0).tolist() == [[[False] * 4]] * 2
+    assert (after.visible.numpy() == 0.0).tolist() == [[[True, False, False, False]]] * 2
 
 
 def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
@@ -157,7 +184,7 @@ def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
     @tf.function
     def caches() -> Any:
         step, state = Decoding(model).start(SOURCE)
-        _, state = step(tf.constant([2, 2]), 0, step.extend(state, 2))
+        _, state = step(tf.constant([2, 2]), 0, _with_room(step, state, 2))
         return state.past
 
     first = tf.nest.flatten(caches())
@@ -168,9 +195,32 @@ def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
         np.testing.assert_array_equal(part, own)
 
 
+def test_fixed_weights_are_read_once_and_others_in_each_run(tiny_config: Any) -> None:
+    model = transformer.build(tiny_config(embeddings="untied"))
+
+    def first_step(fixed: bool) -> Any:
+        decoding = Decoding(model, fixed)
+
+        @tf.function
+        def logits() -> tf.Tensor:
+            step, state = decoding.start(SOURCE)
+            return step(tf.constant([2, 2]), 0, _with_room(step, state, 1))[0]
+
+        return logits
+
+    kept, read = first_step(fixed=True), first_step(fixed=False)
+    before = _full(model, SOURCE, TARGET[::3, :1])[:, 0]
+    assert before.any()
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    np.testing.assert_allclose(read(), before, atol=2e-5)
+    transformer.projection(model).matrix.assign(tf.zeros([13, 8]))
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    assert not read().numpy().any()
+
+
 def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
     step, state = Decoding(tiny_model()).start(SOURCE)
-    state = step.extend(state, 1)
+    state = _with_room(step, state, 1)
     tokens = tf.constant([2, 2])
     np.testing.assert_array_equal(step(tokens, 0, state)[0], step(tokens, tf.constant(0), state)[0])
 
@@ -194,7 +244,7 @@ def _loop(model: keras.Model, beam: int) -> Any:
         _, _, said, _ = tf.while_loop(
             lambda position, *_: position < 5,
             body,
-            (0, first, said, step.extend(state, 5)),
+            (0, first, said, _with_room(step, state, 5)),
             shape_invariants=(
                 tf.TensorShape([]),
                 tf.TensorShape([None]),
