@@ -282,7 +282,7 @@ def _build(config: Config) -> TranslationModel:
     """The model with its optimizer; call it in the strategy's scope."""
     train: TrainConfig = config.train
     dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
-    model = transformer.build(config.model, dtype, TranslationModel)
+    model = transformer.build(config.model, dtype, TranslationModel, train.recompute)
     schedule = NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor)
     optimizer = keras.optimizers.Adam(
         schedule, train.adam_beta_1, train.adam_beta_2, train.adam_epsilon
