@@ -25,43 +25,50 @@ def length(results: dict[str, Any]) -> Any:
 
 
 def memory(results: dict[str, Any]) -> Any:
-    """Memory of attention by length, and of whole steps."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
-    rows = results["attention"]
+    """Memory of attention by length, and of whole steps; what was measured of them."""
+    drawings = {"attention": attention, "step": step}
+    figure, axes = plt.subplots(1, len(results), figsize=(6 * len(results), 4), squeeze=False)
+    for place, (workload, rows) in zip(axes[0], results.items(), strict=True):
+        drawings[workload](place, rows)
+        place.legend()
+    return figure
+
+
+def attention(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """MiB by length."""
     for name in dict.fromkeys(row["name"] for row in rows):
         own = [row for row in rows if row["name"] == name]
         points = [(row["length"], row["mib"]) for row in own]
-        (line,) = left.plot(*zip(*points, strict=True), marker="o", label=name)
+        (line,) = axes.plot(*zip(*points, strict=True), marker="o", label=name)
         for row in own:
             if row["estimated"]:
-                left.plot(row["length"], row["mib"], "o", color="white", mec=line.get_color())
+                axes.plot(row["length"], row["mib"], "o", color="white", mec=line.get_color())
     lengths = sorted({row["length"] for row in rows})
-    left.set_xscale("log", base=2)
-    left.set_yscale("log")
-    left.set_xticks(lengths, [str(value) for value in lengths])
-    sentences = rows[0]["sentences"]
-    left.set(
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [str(value) for value in lengths])
+    axes.set(
         xlabel="tokens of a sentence (hollow: estimated)",
         ylabel="MiB",
-        title=f"one attention layer, {sentences} sentences",
+        title=f"one attention layer, {rows[0]['sentences']} sentences",
     )
-    left.grid(alpha=0.3)
-    left.legend()
+    axes.grid(alpha=0.3)
 
-    rows = results["step"]
+
+def step(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """MiB of each way to train, side by side for each shape of batch."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     cases = list(dict.fromkeys((row["sentences"], row["length"]) for row in rows))
-    for number, case in enumerate(cases):
-        own = [row["mib"] for row in rows if (row["sentences"], row["length"]) == case]
-        places = [
-            place + (number - (len(cases) - 1) / 2) * 0.8 / len(cases) for place in range(len(own))
-        ]
-        right.bar(places, own, 0.8 / len(cases), label=f"{case[0]} x {case[1]}")
-    right.set_xticks(range(len(names)), [name.replace(", ", ",\n") for name in names])
-    right.set(ylabel="MiB", title="a step of the base model, sentences x tokens")
-    right.grid(alpha=0.3, axis="y")
-    right.legend()
-    return figure
+    width = 0.8 / len(cases)
+    for number, (sentences, length) in enumerate(cases):
+        own = [row for row in rows if (row["sentences"], row["length"]) == (sentences, length)]
+        places = [names.index(row["name"]) + number * width for row in own]
+        axes.bar(places, [row["mib"] for row in own], width, label=f"{sentences} x {length}")
+    middle = 0.4 - width / 2
+    labels = [name.replace(", ", ",\n") for name in names]
+    axes.set_xticks([place + middle for place in range(len(names))], labels)
+    axes.set(ylabel="MiB", title="a step of the base model, sentences x tokens")
+    axes.grid(alpha=0.3, axis="y")
 
 
 def main() -> None:

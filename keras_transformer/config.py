@@ -211,7 +211,7 @@ class TrainConfig:
     """Compile the step with XLA. Batches then come in a few fixed shapes."""
     recompute: bool = False
     """Keep no activations inside of a layer but compute them a second time in the backward
-    pass: less memory, or larger batches, for about a third more time."""
+    pass: less memory, or larger batches, for the time of a second forward pass."""
 
     def __post_init__(self) -> None:
         require_positive(

@@ -2,7 +2,7 @@
 
 Training keeps what each operation needs for its gradient, which for a deep network on long
 batches is most of its memory. To keep only what goes into a layer costs a second forward pass
-(Chen et al., 2016, "Training Deep Nets with Sublinear Memory Cost"), about a third more time.
+(Chen et al., 2016, "Training Deep Nets with Sublinear Memory Cost").
 """
 
 from __future__ import annotations
