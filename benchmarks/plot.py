@@ -1,16 +1,18 @@
-"""Draws the report of ``decode.py --workload length`` that it reads: ``python plot.py FILE``."""
+"""Draws the report of ``decode.py --workload length`` or of ``memory.py`` that it reads:
+``python plot.py FILE``."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import matplotlib.pyplot as plt
 
 
-def main() -> None:
+def length(results: dict[str, Any]) -> Any:
     """Milliseconds of each token, with the cache and without."""
-    ((case, rows),) = json.load(sys.stdin)["results"].items()
+    ((case, rows),) = results.items()
     figure, axes = plt.subplots(figsize=(7, 4))
     for row in rows:
         label = "with the cache" if row["cache"] else "whole prefix in each step"
@@ -19,6 +21,60 @@ def main() -> None:
     axes.set_yscale("log")
     axes.grid(alpha=0.3)
     axes.legend()
+    return figure
+
+
+def memory(results: dict[str, Any]) -> Any:
+    """Memory of attention by length, and of whole steps; what was measured of them."""
+    drawings = {"attention": attention, "step": step}
+    figure, axes = plt.subplots(1, len(results), figsize=(6 * len(results), 4), squeeze=False)
+    for place, (workload, rows) in zip(axes[0], results.items(), strict=True):
+        drawings[workload](place, rows)
+        place.legend()
+    return figure
+
+
+def attention(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """MiB by length."""
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [row for row in rows if row["name"] == name]
+        points = [(row["length"], row["mib"]) for row in own]
+        (line,) = axes.plot(*zip(*points, strict=True), marker="o", label=name)
+        for row in own:
+            if row["estimated"]:
+                axes.plot(row["length"], row["mib"], "o", color="white", mec=line.get_color())
+    lengths = sorted({row["length"] for row in rows})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [str(value) for value in lengths])
+    axes.set(
+        xlabel="tokens of a sentence (hollow: estimated)",
+        ylabel="MiB",
+        title=f"one attention layer, {rows[0]['sentences']} sentences",
+    )
+    axes.grid(alpha=0.3)
+
+
+def step(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """MiB of each way to train, side by side for each shape of batch."""
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    cases = list(dict.fromkeys((row["sentences"], row["length"]) for row in rows))
+    width = 0.8 / len(cases)
+    for number, (sentences, length) in enumerate(cases):
+        own = [row for row in rows if (row["sentences"], row["length"]) == (sentences, length)]
+        places = [names.index(row["name"]) + number * width for row in own]
+        axes.bar(places, [row["mib"] for row in own], width, label=f"{sentences} x {length}")
+    middle = 0.4 - width / 2
+    labels = [name.replace(", ", ",\n") for name in names]
+    axes.set_xticks([place + middle for place in range(len(names))], labels)
+    axes.set(ylabel="MiB", title="a step of the base model, sentences x tokens")
+    axes.grid(alpha=0.3, axis="y")
+
+
+def main() -> None:
+    """Read, draw, write."""
+    report = json.load(sys.stdin)
+    figure = {"length": length, "memory": memory}[report["workload"]](report["results"])
     figure.tight_layout()
     figure.savefig(sys.argv[1], dpi=120)
 

@@ -18,6 +18,7 @@ Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Embeddings = Literal["tied", "decoder", "untied"]
 Algorithm = Literal["unigram", "bpe"]
+Attention = Literal["plain", "blocks"]
 OnLong = Literal["cut", "refuse"]
 Precision = Literal["float32", "bfloat16"]
 BestBy = Literal["bleu", "loss"]
@@ -66,6 +67,10 @@ class ModelConfig:
     embeddings: Embeddings = "tied"
     """tied: source, target and projection share one matrix (section 3.4); decoder: target
     and projection share; untied: three matrices."""
+    attention: Attention = "plain"
+    """How attention is computed in training, with the same result: plain keeps the weights of
+    all pairs of positions, which grow with the square of the length; blocks computes them a
+    second time and grows with the length only, for sentences of several hundred tokens."""
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "heads", "d_ff"):
@@ -80,6 +85,7 @@ class ModelConfig:
         require_choice(self, "model", "norm", Norm)
         require_choice(self, "model", "positions", Positions)
         require_choice(self, "model", "embeddings", Embeddings)
+        require_choice(self, "model", "attention", Attention)
         self._check_widths()
 
     def _check_widths(self) -> None:
@@ -228,6 +234,9 @@ class TrainConfig:
     """Arithmetic of the layers; weights, loss and softmax stay in float32."""
     jit: bool = False
     """Compile the step with XLA. Batches then come in a few fixed shapes."""
+    recompute: bool = False
+    """Keep no activations inside of a layer but compute them a second time in the backward
+    pass: less memory, or larger batches, for the time of a second forward pass."""
 
     def __post_init__(self) -> None:
         require_positive(

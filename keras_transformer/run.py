@@ -202,7 +202,8 @@ class Run:
         from keras_transformer.model import transformer
 
         self.check_weights()
-        model = transformer.build(self.config.model, dtype)
+        # Without a backward pass there is little memory to save by blocks.
+        model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
         try:
             model.load_weights(self.best_weights)
             found = _parameters(self.best_weights)

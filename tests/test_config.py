@@ -76,6 +76,7 @@ def test_left_out_fields_come_from_the_base() -> None:
         ({"model": {"dropout": -0.1}}, r"model\.dropout: "),
         ({"model": {"norm": "both"}}, r"model\.norm: expected one of post, pre, got 'both'"),
         ({"model": {"positions": "x"}}, r"model\.positions: expected one of sinusoidal, learned"),
+        ({"model": {"attention": "x"}}, r"model\.attention: expected one of plain, blocks, got"),
         ({"model": {"heads": 7}}, r"model\.d_model: expected a multiple of model\.heads \(7\)"),
         (
             {"model": {"d_model": 12, "heads": 4, "positions": "rotary"}},

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_transformer.model.block_attention import block_attention
 from keras_transformer.model.dropout import Dropout
 from keras_transformer.model.linear import project
-from keras_transformer.model.masks import HIDDEN
+from keras_transformer.model.masks import HIDDEN, look_ahead_mask
 from keras_transformer.model.positions import alibi_bias, rotate
 
 DropWeights = Callable[[tf.Tensor], tf.Tensor]
@@ -76,6 +77,8 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: Share of attention weights dropped in training.
         positions: "rotary" or "alibi" where this layer itself sees positions (in
             self-attention), "none" otherwise.
+        attention: "plain" keeps the weights of all pairs of positions for the backward pass,
+            "blocks" computes them anew; see `block_attention`.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_width: int,
         dropout: float = 0.0,
         positions: str = "none",
+        attention: str = "plain",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -95,6 +99,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value_width = value_width
         self.dropout_rate = dropout
         self.positions = positions
+        self.attention = attention
         self.dropout = Dropout(dropout, dtype="float32")
 
     def build(self, *shapes: Any) -> None:
@@ -114,6 +119,7 @@ class MultiHeadAttention(keras.layers.Layer):
         query: tf.Tensor,
         memory: tf.Tensor,
         attention_mask: tf.Tensor | None = None,
+        causal: bool = False,
         training: bool = False,
         return_weights: bool = False,
     ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
@@ -124,8 +130,10 @@ class MultiHeadAttention(keras.layers.Layer):
             memory: (B, S, D); the same tensor as ``query`` in self-attention.
             attention_mask: Boolean, broadcasts to (B, H, T, S); True where attending is
                 allowed. (A name that Keras gives no meaning of its own.)
+            causal: Whether a position sees no later one (section 3.2.3).
             training: Whether dropout is on.
-            return_weights: Whether to return the attention weights too.
+            return_weights: Whether to return the attention weights too; they are computed
+                plainly then.
 
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
@@ -134,15 +142,41 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.positions == "rotary":
             queries = rotate(queries)
         keys, values = self.keys_values(memory)
+        if self.attention == "blocks" and not return_weights:
+            context = self._in_blocks(queries, keys, values, attention_mask, causal, training)
+            return project(_merge_heads(context), self.output_kernel)
+        length, memory_length = tf.shape(queries)[2], tf.shape(keys)[2]
+        if causal:
+            past = look_ahead_mask(length, memory_length)
+            attention_mask = past if attention_mask is None else attention_mask & past
         bias = None
         if self.positions == "alibi":
-            bias = alibi_bias(self.heads, tf.shape(queries)[2], tf.shape(keys)[2])
+            bias = alibi_bias(self.heads, length, memory_length)
         drop = (lambda w: self.dropout(w, training=training)) if self.dropout_rate else None
         context, weights = scaled_dot_product_attention(
             queries, keys, values, attention_mask, bias, drop
         )
         output = project(_merge_heads(context), self.output_kernel)
         return (output, weights) if return_weights else output
+
+    def _in_blocks(
+        self,
+        queries: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        mask: tf.Tensor | None,
+        causal: bool,
+        training: bool,
+    ) -> tf.Tensor:
+        """Queries, keys and values by head to (B, H, T, K')."""
+        bias = None
+        if self.positions == "alibi":
+
+            def bias(first: tf.Tensor, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+                return alibi_bias(self.heads, queries, keys, first)
+
+        drop = self.dropout.in_blocks() if training and self.dropout_rate else None
+        return block_attention(queries, keys, values, mask, causal, bias, drop)
 
     def keys_values(self, x: tf.Tensor) -> KeysValues:
         """(B, S, D) to keys (B, H, S, K) and values (B, H, S, K')."""
@@ -256,6 +290,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "value_width": self.value_width,
             "dropout": self.dropout_rate,
             "positions": self.positions,
+            "attention": self.attention,
         }
 
 

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.model.recompute import recomputed
 from keras_transformer.model.sublayer import layer_normalization
 
 
@@ -35,6 +36,8 @@ class LayerStack(ConfiguredLayer):
         config: The model's configuration.
         layer_class: What to stack.
         count: N.
+        recompute: Whether, in training, only the inputs of a layer are kept for the backward
+            pass, and what lies between them and its output is computed a second time.
     """
 
     def __init__(
@@ -42,9 +45,11 @@ class LayerStack(ConfiguredLayer):
         config: ModelConfig | dict[str, Any],
         layer_class: type[ConfiguredLayer],
         count: int,
+        recompute: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(config, **kwargs)
+        self.recompute = recompute
         self.layers = [
             layer_class(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
             for i in range(count)
@@ -60,6 +65,16 @@ class LayerStack(ConfiguredLayer):
             self.final_norm.build(shape)
         self.built = True
 
+    def run(self, layer: keras.layers.Layer, *inputs: tf.Tensor, training: bool) -> tf.Tensor:
+        """What ``layer`` makes of its inputs."""
+        if self.recompute and training:
+            return recomputed(layer, *inputs)
+        return layer(*inputs, training=training)
+
     def finish(self, x: tf.Tensor) -> tf.Tensor:
         """What follows the last layer, (B, T, D) to the same shape."""
         return x if self.final_norm is None else self.final_norm(x)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {"recompute": self.recompute}

@@ -73,38 +73,44 @@ class DecoderLayer(ConfiguredLayer):
         target_mask: tf.Tensor,
         source_mask: tf.Tensor,
         training: bool = False,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        return_weights: bool = False,
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
         """Decode all target positions at once.
 
         Args:
             x: (B, T, D).
             memory: (B, S, D) from the encoder.
-            target_mask: Boolean (B, 1, T, T), look-ahead and padding.
+            target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
+            return_weights: Whether to return attention to the encoder too.
 
         Returns:
-            (B, T, D) and the weights of the attention to the encoder (B, H, T, S).
+            (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
         """
         weights: list[tf.Tensor] = []
 
         def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
-            output, cross = self.cross_attention(
-                y, memory, source_mask, training=training, return_weights=True
-            )
+            options = {"training": training, "return_weights": return_weights}
+            attended = self.cross_attention(y, memory, source_mask, **options)
+            if not return_weights:
+                return attended
+            output, cross = attended
             weights.append(cross)
             return output
 
         x = self.around_self(
             x,
-            sublayer=lambda y: self.self_attention(y, y, target_mask, training=training),
+            sublayer=lambda y: self.self_attention(
+                y, y, target_mask, causal=True, training=training
+            ),
             training=training,
         )
         x = self.around_cross(x, sublayer=attend_to_memory, training=training)
         x = self.around_feed_forward(
             x, sublayer=lambda y: self.feed_forward(y, training=training), training=training
         )
-        return x, weights[0]
+        return (x, weights[0]) if return_weights else x
 
     def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> KeysValues:
         """What every step needs of the source.
@@ -177,10 +183,12 @@ class DecoderLayer(ConfiguredLayer):
         x = self.around_feed_forward(x, sublayer=self.feed_forward)
         return x, kept[0]
 
-    def compute_output_spec(self, x: Any, memory: Any, *_: Any, **__: Any) -> Any:
-        """(B, T, D) and (B, H, T, S)."""
-        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
+    def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
+        """(B, T, D), and (B, H, T, S) where asked for."""
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+        if not options.get("return_weights"):
+            return output
+        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
         return output, keras.KerasTensor(shape, dtype="float32")
 
 
@@ -190,11 +198,14 @@ class Decoder(LayerStack):
 
     Args:
         config: The model's configuration.
+        recompute: Whether to keep no activations for the backward pass; see `LayerStack`.
     """
 
-    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self, config: ModelConfig | dict[str, Any], recompute: bool = False, **kwargs: Any
+    ) -> None:
         layers = ModelConfig.of(config).decoder_layers
-        super().__init__(config, DecoderLayer, layers, **kwargs)
+        super().__init__(config, DecoderLayer, layers, recompute, **kwargs)
 
     def call(
         self,
@@ -210,7 +221,7 @@ class Decoder(LayerStack):
         Args:
             x: (B, T, D) embeddings with positions.
             memory: (B, S, D) from the encoder.
-            target_mask: Boolean (B, 1, T, T), look-ahead and padding.
+            target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
             return_weights: Whether to return attention to the encoder too.
@@ -218,12 +229,16 @@ class Decoder(LayerStack):
         Returns:
             (B, T, D), and with ``return_weights`` one (B, H, T, S) for each layer.
         """
+        inputs = memory, target_mask, source_mask
+        if not return_weights:
+            for layer in self.layers:
+                x = self.run(layer, x, *inputs, training=training)
+            return self.finish(x)
         weights = []
         for layer in self.layers:
-            x, cross = layer(x, memory, target_mask, source_mask, training=training)
+            x, cross = layer(x, *inputs, training=training, return_weights=True)
             weights.append(cross)
-        x = self.finish(x)
-        return (x, weights) if return_weights else x
+        return self.finish(x), weights
 
     def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[KeysValues]:
         """`DecoderLayer.remember` of each layer."""

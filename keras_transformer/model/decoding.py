@@ -22,7 +22,7 @@ import tensorflow as tf
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import KeysValues
 from keras_transformer.model.decoder import Place
-from keras_transformer.model.masks import HIDDEN, additive, look_ahead_mask, padding_mask
+from keras_transformer.model.masks import HIDDEN, additive, padding_mask
 from keras_transformer.model.positions import alibi_bias_at
 
 
@@ -115,7 +115,7 @@ class Decoding:
         features, weights = self._decoder(
             embedded,
             self._encode(source, mask),
-            padding_mask(target) & look_ahead_mask(tf.shape(target)[1]),
+            padding_mask(target),
             mask,
             return_weights=True,
         )

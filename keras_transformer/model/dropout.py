@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,6 +30,11 @@ def noise(seed: tf.Tensor) -> Iterator[None]:
         yield
     finally:
         _noise.reset(token)
+
+
+def current_noise() -> tf.Tensor | None:
+    """The seed of the innermost `noise`, or None outside of any."""
+    return _noise.get()
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -64,15 +69,34 @@ class Dropout(keras.layers.Layer):
         """Drop in training, return ``x`` as it is otherwise; any shape."""
         if not training or not self.rate:
             return x
-        dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
-        size = tf.size(x)
-        words = tf.random.stateless_uniform([(size + 1) // 2], self._seed(), None, None, tf.int32)
-        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
-        kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), tf.shape(x))
-        return x * (tf.cast(kept, x.dtype) * (_LEVELS / (_LEVELS - dropped)))
+        return x * self._factors(tf.shape(x), self.draw(), x.dtype)
 
-    def _seed(self) -> tf.Tensor:
-        """(2,) int32."""
+    def in_blocks(self) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+        """One call's dropout for what is computed block by block, and perhaps again.
+
+        Returns:
+            A function from a block's shape and its number, () int32, to what the block is
+            multiplied with, float32; the same whenever it is asked for.
+        """
+        seed = self.draw()
+
+        def factors(shape: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+            own = tf.random.fold_in(seed, number)
+            return self._factors(shape, own, tf.float32)
+
+        return factors
+
+    def _factors(self, shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """Zeros for what is dropped, for the rest what makes up for it."""
+        dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
+        size = tf.reduce_prod(shape)
+        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
+        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
+        kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), shape)
+        return tf.cast(kept, dtype) * (_LEVELS / (_LEVELS - dropped))
+
+    def draw(self) -> tf.Tensor:
+        """The seed of one call, (2,) int32: drawn anew, or what `noise` decides."""
         seed = _noise.get()
         if seed is None:
             return tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)

@@ -33,6 +33,7 @@ def attention_from(
         config.value_width,
         config.attention_dropout,
         "none" if cross or config.positions not in ("rotary", "alibi") else config.positions,
+        config.attention,
         name=name,
         dtype=dtype,
     )
@@ -98,11 +99,14 @@ class Encoder(LayerStack):
 
     Args:
         config: The model's configuration.
+        recompute: Whether to keep no activations for the backward pass; see `LayerStack`.
     """
 
-    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self, config: ModelConfig | dict[str, Any], recompute: bool = False, **kwargs: Any
+    ) -> None:
         layers = ModelConfig.of(config).encoder_layers
-        super().__init__(config, EncoderLayer, layers, **kwargs)
+        super().__init__(config, EncoderLayer, layers, recompute, **kwargs)
 
     def call(self, x: tf.Tensor, source_mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encode embedded source sentences.
@@ -116,7 +120,7 @@ class Encoder(LayerStack):
             (B, S, D).
         """
         for layer in self.layers:
-            x = layer(x, source_mask, training=training)
+            x = self.run(layer, x, source_mask, training=training)
         return self.finish(x)
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:

@@ -27,17 +27,21 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
     return tf.not_equal(ids, PAD)[:, None, None, :]
 
 
-def look_ahead_mask(length: tf.Tensor | int) -> tf.Tensor:
+def look_ahead_mask(
+    queries: tf.Tensor | int, keys: tf.Tensor | int, first: tf.Tensor | int = 0
+) -> tf.Tensor:
     """Which positions a target position may see: itself and those before it.
 
     Args:
-        length: T, the number of target positions.
+        queries: T, the number of positions that look.
+        keys: S, the number of positions that are looked at.
+        first: Position of the first query; the first key is at 0.
 
     Returns:
-        (1, 1, T, T) boolean, True where key <= query (section 3.2.3).
+        (1, 1, T, S) boolean, True where key <= query (section 3.2.3).
     """
-    positions = tf.range(length)
-    return (positions[:, None] >= positions[None, :])[None, None, :, :]
+    looking = first + tf.range(queries)
+    return (looking[:, None] >= tf.range(keys)[None, :])[None, None, :, :]
 
 
 def additive(mask: tf.Tensor) -> tf.Tensor:
@@ -59,12 +63,3 @@ class PaddingMask(keras.layers.Layer):
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         """(B, S) ids to (B, 1, 1, S) boolean."""
         return padding_mask(ids)
-
-
-@keras.saving.register_keras_serializable("keras_transformer")
-class LookAheadMask(keras.layers.Layer):
-    """Padding and look-ahead mask of decoder self-attention, as a layer."""
-
-    def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """(B, T) ids to (B, 1, T, T) boolean."""
-        return padding_mask(ids) & look_ahead_mask(tf.shape(ids)[1])

@@ -10,12 +10,15 @@ from keras_transformer.config import ConfigError, ModelConfig
 from keras_transformer.model.decoder import Decoder
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder
-from keras_transformer.model.masks import LookAheadMask, PaddingMask
+from keras_transformer.model.masks import PaddingMask
 from keras_transformer.model.positions import PositionalEncoding
 
 
 def build(
-    config: ModelConfig, dtype: str = "float32", model_class: type[keras.Model] = keras.Model
+    config: ModelConfig,
+    dtype: str = "float32",
+    model_class: type[keras.Model] = keras.Model,
+    recompute: bool = False,
 ) -> keras.Model:
     """Build the network.
 
@@ -23,6 +26,8 @@ def build(
         config: The architecture, both vocabulary sizes above 0.
         dtype: Keras dtype policy of the layers, such as "float32" or "mixed_bfloat16".
         model_class: The class to make, a `keras.Model` with its own training step, say.
+        recompute: Whether training keeps no activations inside of the encoder's and decoder's
+            layers, but computes them a second time.
 
     Returns:
         A functional model from ``{"source": (B, S), "target": (B, T)}``, int32 ids padded
@@ -40,13 +45,13 @@ def build(
     source_embedding, target_embedding, projection = _embeddings(config, dtype)
 
     source_mask = PaddingMask(name="source_mask")(source)
-    memory = Encoder(config, name="encoder", dtype=dtype)(
+    memory = Encoder(config, recompute, name="encoder", dtype=dtype)(
         _positions(config, "source_positions", dtype)(source_embedding(source)), source_mask
     )
-    features = Decoder(config, name="decoder", dtype=dtype)(
+    features = Decoder(config, recompute, name="decoder", dtype=dtype)(
         _positions(config, "target_positions", dtype)(target_embedding(target)),
         memory,
-        LookAheadMask(name="target_mask")(target),
+        PaddingMask(name="target_mask")(target),
         source_mask,
     )
     logits = projection(features, reverse=True)

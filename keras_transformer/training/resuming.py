@@ -10,7 +10,15 @@ from keras_transformer.run import RunError
 # What may differ: nothing that the weights or the data depend on. device_tokens changes the
 # order in which sums are added up, and what dropout draws, no more than other devices would.
 # dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
-RESUMABLE = ("max_steps", "max_minutes", "log_every", "device_tokens", "patience", "keep_best")
+RESUMABLE = (
+    "max_steps",
+    "max_minutes",
+    "log_every",
+    "device_tokens",
+    "recompute",
+    "patience",
+    "keep_best",
+)
 
 # What no option makes acceptable: the encoded text and the embeddings are made for it.
 _TOKENIZER = ("source", "target", "algorithm", "vocabulary", "joint")

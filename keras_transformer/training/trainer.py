@@ -450,7 +450,7 @@ def _build(config: Config, pieces: int) -> TranslationModel:
     """The model with its optimizer; call it in the strategy's scope."""
     train: TrainConfig = config.train
     dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
-    model = transformer.build(config.model, dtype, TranslationModel)
+    model = transformer.build(config.model, dtype, TranslationModel, train.recompute)
     optimizer = ReducedAdam(
         NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
         train.adam_beta_1,

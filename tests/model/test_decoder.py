@@ -10,11 +10,10 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.model.decoder import Decoder, DecoderLayer
-from keras_transformer.model.masks import look_ahead_mask
 
 # B = 2, T = 4, S = 3: all differ. The second source has one padding.
 SOURCE_MASK = tf.constant([[True, True, True], [True, True, False]])[:, None, None, :]
-TARGET_MASK = tf.tile(look_ahead_mask(4), [2, 1, 1, 1])
+TARGET_MASK = tf.ones([2, 1, 1, 4], tf.bool)
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 
@@ -43,7 +42,7 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
         for part in (layer.around_self, layer.around_cross, layer.around_feed_forward)
     ]
     sublayers: list[Callable[..., Any]] = [
-        lambda y: layer.self_attention(y, y, TARGET_MASK),
+        lambda y: layer.self_attention(y, y, TARGET_MASK, causal=True),
         lambda y: layer.cross_attention(y, MEMORY, SOURCE_MASK),
         layer.feed_forward,
     ]
@@ -53,7 +52,7 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
             expected = normalization(expected + sublayer(expected))
         else:
             expected += sublayer(normalization(expected))
-    output, weights = layer(X, MEMORY, TARGET_MASK, SOURCE_MASK)
+    output, weights = layer(X, MEMORY, TARGET_MASK, SOURCE_MASK, return_weights=True)
     np.testing.assert_allclose(output, expected, atol=1e-5)
     assert weights.shape == (2, 2, 4, 3)
     assert not weights[1, :, :, 2].numpy().any()  # the padding of the second source
@@ -63,8 +62,10 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
 def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> None:
     decoder = _decoder(tiny_config(norm=norm, decoder_layers=2), scatter)
     first, second = decoder.layers
-    middle, first_weights = first(X, MEMORY, TARGET_MASK, SOURCE_MASK)
-    expected, second_weights = second(middle, MEMORY, TARGET_MASK, SOURCE_MASK)
+    masks, options = (TARGET_MASK, SOURCE_MASK), {"return_weights": True}
+    middle, first_weights = first(X, MEMORY, *masks, **options)
+    expected, second_weights = second(middle, MEMORY, *masks, **options)
+    np.testing.assert_array_equal(first(X, MEMORY, *masks), middle)
     if norm == "pre":
         assert decoder.final_norm is not None
         expected = decoder.final_norm(expected)
@@ -141,6 +142,7 @@ def test_harness(norm: str, tiny_config: Any, check_layer: Callable[..., None]) 
         return layer(*inputs, return_weights=True, **options)
 
     check_layer(lambda **options: DecoderLayer(config, **options), *inputs)
+    check_layer(lambda **options: DecoderLayer(config, **options), *inputs, call=call_with_weights)
     if norm == "post":
         check_layer(lambda **options: Decoder(config, **options), *inputs)
     else:

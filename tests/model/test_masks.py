@@ -7,12 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.model.masks import (
-    LookAheadMask,
-    PaddingMask,
-    look_ahead_mask,
-    padding_mask,
-)
+from keras_transformer.model.masks import PaddingMask, look_ahead_mask, padding_mask
 
 # Two sentences, the second with two paddings.
 IDS = tf.constant([[5, 6, 3], [7, 0, 0]])
@@ -26,7 +21,7 @@ def test_padding_is_false_and_tokens_are_true() -> None:
 
 
 def test_look_ahead_sees_itself_and_what_came_before() -> None:
-    mask = look_ahead_mask(3)
+    mask = look_ahead_mask(3, 3)
     assert mask.dtype == tf.bool
     assert mask.shape == (1, 1, 3, 3)
     np.testing.assert_array_equal(
@@ -34,22 +29,23 @@ def test_look_ahead_sees_itself_and_what_came_before() -> None:
     )
 
 
-def test_layers_combine_them() -> None:
+def test_look_ahead_of_a_part_is_that_part_of_the_whole() -> None:
+    whole = look_ahead_mask(7, 7)[0, 0]
+    # Queries 4 to 6 and keys 3 to 6: the first query stands at 1, seen from the first key.
+    np.testing.assert_array_equal(look_ahead_mask(3, 4, first=1)[0, 0], whole[4:7, 3:7])
+    np.testing.assert_array_equal(look_ahead_mask(2, 3, first=-1)[0, 0], whole[2:4, 3:6])
+
+
+def test_layer_is_the_function() -> None:
     np.testing.assert_array_equal(PaddingMask()(IDS), padding_mask(IDS))
-    mask = LookAheadMask()(IDS)
-    assert mask.shape == (2, 1, 3, 3)
-    np.testing.assert_array_equal(mask[0], look_ahead_mask(3)[0])
-    # Keys 1 and 2 are padding for every query of the second sentence.
-    np.testing.assert_array_equal(mask[1, 0], [[True, False, False]] * 3)
 
 
 def test_one_layer_serves_any_length() -> None:
-    graph = tf.function(LookAheadMask(), input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    graph = tf.function(PaddingMask(), input_signature=[tf.TensorSpec([None, None], tf.int32)])
     for length in (1, 4, 7):
-        ids = tf.ones([2, length], tf.int32)
-        np.testing.assert_array_equal(graph(ids)[0, 0], np.tri(length, dtype=bool))
+        ids = tf.range(length)[None]
+        np.testing.assert_array_equal(graph(ids)[0, 0, 0], np.arange(length) > 0)
 
 
 def test_harness(check_layer: Callable[..., None]) -> None:
     check_layer(PaddingMask, IDS)
-    check_layer(LookAheadMask, IDS)
