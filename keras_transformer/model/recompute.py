@@ -46,11 +46,12 @@ def recomputed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
         values, inputs = tensors[: len(variables)], tensors[len(variables) :]
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            later = [_after(upstream, x) for x in inputs]
+            # The seed too: what dropout draws depends on it and on shapes only.
+            later_seed, *later = (_after(upstream, x) for x in (seed, *inputs))
             sources = [x for x in (*values, *later) if x.dtype.is_floating]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
-                output = call(seed, values, later)
+                output = call(later_seed, values, later)
             found = iter(tape.gradient(output, sources, upstream))
             return [None, *(next(found) if x.dtype.is_floating else None for x in tensors)]
 
@@ -73,7 +74,7 @@ def _after(upstream: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
     A graph would otherwise compute everything at once, or find that it has done so already,
     and keep it until the backward pass gets there.
     """
-    if not x.dtype.is_floating:
+    if x.dtype == tf.bool:
         return x
     first = tf.reshape(upstream, [-1])[:1]
     # 0, which no compiler can know; a control dependency would mean nothing to XLA.
