@@ -122,9 +122,10 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
     for one in running:
         one.end()
     return [
-        figures(one.contestant.name, own, arguments.steps) | {"memory": most} | {"versions": one.versions}
+        figures(one.contestant.name, own, arguments.steps)
+        | {"memory": most, "versions": one.versions}
         for one, own, most in zip(running, rounds, memory, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def figures(name: str, rounds: list[Figures], steps: int) -> Figures:
@@ -174,9 +175,7 @@ def waiting(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 def corpus(folder: Path) -> DataConfig:
     """Multi30k English-German, one vocabulary of 10,000 pieces."""
     place = folder / "multi30k"
-    return DataConfig(
-        train=str(place / "train"), dev=str(place / "val"), source="en", target="de"
-    )  # fmt: skip
+    return DataConfig(str(place / "train"), str(place / "val"), source="en", target="de")
 
 
 def settings(one: Contestant, config: Config, folder: Path) -> dict[str, Any]:
