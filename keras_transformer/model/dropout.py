@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-_LEVELS = 1 << 16  # values of the 16 random bits that decide over one element
+_LEVELS = 1 << 8  # values of the 8 random bits that decide over one element
 _noise: ContextVar[tf.Tensor | None] = ContextVar("noise", default=None)
 
 
@@ -37,8 +37,9 @@ class Dropout(keras.layers.Layer):
     """Sets a share of its input to zero in training and scales up the rest.
 
     Keras' layer draws a random float for each element, which takes as long on a CPU as the
-    rest of a small layer. Here one random word decides over two elements, so that the share
-    is exact to 1/65536.
+    rest of a small layer. Here one random word decides over four elements. 8 bits know
+    shares of n/256 only: each call draws one of the two next to ``rate``, so that any element
+    is dropped with just this probability.
 
     Each call draws anew; inside of `noise`, its seed decides.
 
@@ -64,12 +65,15 @@ class Dropout(keras.layers.Layer):
         """Drop in training, return ``x`` as it is otherwise; any shape."""
         if not training or not self.rate:
             return x
-        dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
         size = tf.size(x)
-        words = tf.random.stateless_uniform([(size + 1) // 2], self._seed(), None, None, tf.int32)
-        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
-        kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), tf.shape(x))
-        return x * (tf.cast(kept, x.dtype) * (_LEVELS / (_LEVELS - dropped)))
+        # The word that is left over in the end decides over the share.
+        count = (size + 3) // 4 + 1
+        words = tf.random.stateless_uniform([count], self._seed(), None, None, tf.int32)
+        share = tf.cast(words[-1], tf.float32) * 2.0**-32 + 0.5  # in [0, 1)
+        dropped = tf.minimum(tf.floor(self.rate * _LEVELS + share), _LEVELS - 1)
+        bits = tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:size]
+        kept = tf.reshape(bits >= tf.cast(dropped, tf.uint8), tf.shape(x))
+        return x * (tf.cast(kept, x.dtype) * (1.0 / (1.0 - self.rate)))
 
     def _seed(self) -> tf.Tensor:
         """(2,) int32."""
