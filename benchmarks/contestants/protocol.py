@@ -71,3 +71,48 @@ def grouped(lengths: list[int], tokens: int) -> list[list[int]]:
         groups.append(order[:size])
         order = order[size:]
     return groups
+
+
+class Rounds:
+    """The same from within a loop that nobody may leave: it pauses until more is asked for.
+
+    A request has ``steps``, how often the loop may go round. The answer's ``outputs`` are the
+    ``tokens`` of these steps, and the ``positions`` that were computed for them, padding
+    counted.
+
+    Args:
+        replies: Where to write, from ``quiet``.
+        packages: Whose versions matter.
+    """
+
+    def __init__(self, replies: int, packages: Sequence[str]) -> None:
+        self._file = os.fdopen(replies, "w", encoding="utf-8")
+        versions = {name: importlib.metadata.version(name) for name in packages}
+        print(json.dumps({"memory": peak(), "versions": versions}), file=self._file, flush=True)
+        self._wait()
+
+    def count(self, tokens: int, positions: int) -> None:
+        """Note that the loop has gone round once more; ends the process after the last request."""
+        self._steps -= 1
+        self._tokens += tokens
+        self._positions += positions
+        if self._steps:
+            return
+        reply = {
+            "outputs": {"tokens": self._tokens, "positions": self._positions},
+            "seconds": time.perf_counter() - self._started,
+            "worked": time.process_time() - self._worked,
+            "memory": peak(),
+        }
+        print(json.dumps(reply), file=self._file, flush=True)
+        self._wait()
+
+    def _wait(self) -> None:
+        line = sys.stdin.readline()
+        if not line:
+            self._file.close()
+            # Threads of the libraries still prepare batches that nobody wants.
+            os._exit(0)
+        self._steps: int = json.loads(line)["steps"]
+        self._tokens = self._positions = 0
+        self._started, self._worked = time.perf_counter(), time.process_time()

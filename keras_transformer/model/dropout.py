@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-_LEVELS = 1 << 16  # values of the 16 random bits that decide over one element
+_LEVELS = 1 << 8  # values of the 8 random bits that decide over one element
 _noise: ContextVar[tf.Tensor | None] = ContextVar("noise", default=None)
 
 
@@ -42,8 +42,9 @@ class Dropout(keras.layers.Layer):
     """Sets a share of its input to zero in training and scales up the rest.
 
     Keras' layer draws a random float for each element, which takes as long on a CPU as the
-    rest of a small layer. Here one random word decides over two elements, so that the share
-    is exact to 1/65536.
+    rest of a small layer. Here one random word decides over four elements. 8 bits know
+    shares of n/256 only: each call draws one of the two next to ``rate``, so that any element
+    is dropped with just this probability.
 
     Each call draws anew; inside of `noise`, its seed decides.
 
@@ -88,12 +89,15 @@ class Dropout(keras.layers.Layer):
 
     def _factors(self, shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         """Zeros for what is dropped, for the rest what makes up for it."""
-        dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
         size = tf.reduce_prod(shape)
-        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
-        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:size]
-        kept = tf.reshape(bits >= tf.constant(dropped, tf.uint16), shape)
-        return tf.cast(kept, dtype) * (_LEVELS / (_LEVELS - dropped))
+        # The word that is left over in the end decides over the share.
+        count = (size + 3) // 4 + 1
+        words = tf.random.stateless_uniform([count], seed, None, None, tf.int32)
+        share = tf.cast(words[-1], tf.float32) * 2.0**-32 + 0.5  # in [0, 1)
+        dropped = tf.minimum(tf.floor(self.rate * _LEVELS + share), _LEVELS - 1)
+        bits = tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:size]
+        kept = tf.reshape(bits >= tf.cast(dropped, tf.uint8), shape)
+        return tf.cast(kept, dtype) * (1.0 / (1.0 - self.rate))
 
     def draw(self) -> tf.Tensor:
         """The seed of one call, (2,) int32: drawn anew, or what `noise` decides."""

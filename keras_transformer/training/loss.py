@@ -80,14 +80,14 @@ def _fused(
     labels: tf.Tensor,
     weights: tf.Tensor,
     smoothing: float,
-    softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
+    softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Weighted sums of loss and -log P over rows (N, D), with the gradient of the loss."""
 
     @tf.custom_gradient
     def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
         wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
-        terms = softmax_terms(rows, matrix, weights)
+        terms = softmax_terms(rows, matrix, labels, weights)
         right = tf.gather(wide_matrix, labels)  # (N, D)
         mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
         right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
@@ -117,8 +117,10 @@ def _fused(
     return compute(rows, matrix)
 
 
-def _softmax_terms(rows: tf.Tensor, matrix: tf.Tensor, weights: tf.Tensor) -> _SoftmaxTerms:
-    """All rows at once."""
+def _softmax_terms(
+    rows: tf.Tensor, matrix: tf.Tensor, _: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """All rows at once, by operations that XLA makes one of."""
     logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
     highest = tf.reduce_max(logits, axis=1, keepdims=True)
     exponentials = tf.exp(logits - highest)
@@ -132,8 +134,32 @@ def _softmax_terms(rows: tf.Tensor, matrix: tf.Tensor, weights: tf.Tensor) -> _S
     return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
 
+def _softmax_terms_of_few(
+    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """All rows at once, with oneDNN's softmax, which goes over the logits fewer times."""
+    logits = tf.matmul(rows, matrix, transpose_b=True)  # (N, V)
+    softmax = tf.nn.softmax(logits)
+    right, chance = (
+        tf.cast(tf.gather(x, labels, batch_dims=1), tf.float32) for x in (logits, softmax)
+    )
+    # logsumexp(z) = z - log P of any word, unless that P is next to the least float or 0.
+    log_sums = tf.cond(
+        tf.reduce_all(chance > 1e-30),
+        lambda: right - tf.math.log(chance),
+        lambda: tf.reduce_logsumexp(tf.cast(logits, tf.float32), axis=1),
+    )
+    scaled = rows * tf.cast(weights, rows.dtype)[:, None]
+    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)
+    return _SoftmaxTerms(
+        log_sums,
+        tf.cast(tf.matmul(softmax, matrix), tf.float32),
+        tf.cast(for_matrix, tf.float32),
+    )
+
+
 def _softmax_terms_in_passes(
-    rows: tf.Tensor, matrix: tf.Tensor, weights: tf.Tensor
+    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
     """``ROWS`` rows at a time."""
     # At least one pass, so that a batch without any real token has sums of zero.
@@ -141,7 +167,7 @@ def _softmax_terms_in_passes(
 
     def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:
         some = slice(i * ROWS, (i + 1) * ROWS)
-        terms = _softmax_terms(rows[some], matrix, weights[some])
+        terms = _softmax_terms_of_few(rows[some], matrix, labels[some], weights[some])
         return (
             i + 1,
             log_sums.write(i, terms.log_sums),

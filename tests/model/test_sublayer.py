@@ -62,12 +62,41 @@ def test_features_of_large_mean_are_normalised_exactly() -> None:
     np.testing.assert_allclose(layer_normalization("float32")(x), expected, atol=1e-3)
 
 
-def test_a_constant_row_has_finite_gradients() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_training_computes_the_same_with_the_same_gradients(dtype: str) -> None:
+    # Outside of training it is Keras' layer, whose gradient TensorFlow derives.
+    rng = np.random.default_rng(0)
+    layer = layer_normalization(dtype)
+    layer.build((None, None, 6))
+    gain, bias = rng.normal(size=(2, 6)).astype("float32")
+    layer.set_weights([gain, bias])
+    x = tf.cast(rng.normal(2.0, 3.0, size=(2, 3, 6)), layer.compute_dtype)
+    towards = tf.cast(rng.normal(size=(2, 3, 6)), layer.compute_dtype)
+    found = []
+    for training in (False, True):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = layer(x, training=training)
+        weights = [weight.value for weight in layer.weights]
+        found.append([output, *tape.gradient(output, [x, *weights], output_gradients=towards)])
+    tolerance = 1e-5 if dtype == "float32" else 3e-2
+    for derived, by_hand in zip(*found, strict=True):
+        assert by_hand.dtype == derived.dtype
+        np.testing.assert_allclose(
+            tf.cast(by_hand, tf.float32),
+            tf.cast(derived, tf.float32),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_constant_row_has_finite_gradients(training: bool) -> None:
     layer = SublayerConnection("post")
     x = tf.ones([1, 2, 4])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        output = layer(x, sublayer=_twice)
+        output = layer(x, sublayer=_twice, training=training)
         loss = tf.reduce_sum(output * tf.constant([1.0, 2.0, 3.0, 4.0]))
     np.testing.assert_allclose(output, tf.zeros_like(output), atol=1e-5)
     assert np.isfinite(tape.gradient(loss, x)).all()

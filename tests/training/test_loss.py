@@ -119,3 +119,13 @@ def test_bfloat16_features_give_a_close_loss_in_float32() -> None:
     rough = projected_loss(tf.cast(features, tf.bfloat16), matrix, labels, 0.1)
     assert rough.loss.dtype == tf.float32
     assert float(rough.loss) == pytest.approx(float(exact.loss), rel=2e-2)
+
+
+def test_labels_that_the_model_rules_out_have_their_true_loss() -> None:
+    # P(label) = e^-200 is no float32 any more; -log P is, worked out from logits 200 and 0.
+    features = tf.constant([[[1.0], [-1.0]]])
+    matrix = tf.constant([[0.0], [-200.0], [0.0]])
+    result = projected_loss(features, matrix, tf.constant([[1, 2]]), 0.0)
+    # Logits (0, -200, 0): 200 + ln 2. Logits (0, 200, 0): 200.
+    assert float(result.loss) == pytest.approx(400 + np.log(2.0), rel=1e-6)
+    assert float(result.log_loss) == pytest.approx(400 + np.log(2.0), rel=1e-6)
