@@ -30,4 +30,28 @@ class Reduced:
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class ReducedAdam(Reduced, keras.optimizers.Adam):
-    """Adam (section 5.3)."""
+    """Adam (section 5.3); each variable is updated by one operation of TensorFlow, not by ten."""
+
+    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
+        """Update a variable and its moments, on the device that holds them.
+
+        Args:
+            gradient: Of the variable's shape.
+            variable: The one to update.
+            learning_rate: Float scalar.
+        """
+        place = self._get_variable_index(variable)
+        moments = self._momentums[place].value, self._velocities[place].value
+        steps = tf.cast(self.iterations.value, tf.float32) + 1.0
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=moments[0].handle,
+            v=moments[1].handle,
+            beta1_power=self.beta_1**steps,
+            beta2_power=self.beta_2**steps,
+            lr=tf.cast(learning_rate, tf.float32),
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=tf.cast(gradient, tf.float32),
+        )

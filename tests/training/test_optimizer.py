@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.training.optimizer import ReducedAdam
+
+
+def after(optimizer: keras.optimizers.Optimizer, steps: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    variable = keras.Variable(rng.normal(size=(5, 3)), dtype="float32")
+    optimizer.build([variable])
+    for _ in range(steps):
+        optimizer.apply([rng.normal(size=(5, 3)).astype(np.float32)], [variable])
+    return np.asarray(variable.value)
+
+
+def test_the_first_step_worked_out_by_hand() -> None:
+    """With m = 0.1 g and v = 0.02 g^2, both corrected to g and g^2: a step of the rate."""
+    optimizer = ReducedAdam(0.5, 0.9, 0.98, 1e-9)
+    variable = keras.Variable([1.0, 1.0], dtype="float32")
+    optimizer.build([variable])
+    optimizer.apply([np.array([3.0, -0.2], np.float32)], [variable])
+    np.testing.assert_allclose(variable.value, [0.5, 1.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_ema": True, "ema_momentum": 0.9}])
+def test_many_steps_are_those_of_keras(options: dict[str, Any]) -> None:
+    settings = {"learning_rate": 0.1, "beta_2": 0.98, "epsilon": 1e-9} | options
+    ours = after(ReducedAdam(**settings), 25)
+    np.testing.assert_allclose(ours, after(keras.optimizers.Adam(**settings), 25), atol=2e-6)
