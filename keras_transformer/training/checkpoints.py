@@ -188,6 +188,8 @@ def _index_first(path: Path) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what TensorFlow says."""
-    text = getattr(error, "message", None) or str(error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    """The first line of what TensorFlow says, without what it says of its own insides."""
+    text = (getattr(error, "message", None) or str(error)).strip()
+    if not text:
+        return type(error).__name__
+    return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", text.splitlines()[0])

@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes that a file may have
     try:
         checkpoints._model.optimizer.iterations.assign(4)
-        with pytest.raises(CheckpointError, match="cannot write the checkpoint of step 4: "):
+        with pytest.raises(CheckpointError, match=r"cannot write the checkpoint of step 4: [^{]*$"):
             checkpoints.save()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
