@@ -17,6 +17,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import (
+    expand_hostlist,
+    expand_tasks_per_node,
+)
 
 from keras_transformer.data.batches import Shares
 from keras_transformer.errors import UserError
@@ -51,6 +55,7 @@ class Distribution:
 
     def __init__(self, devices: str = "auto") -> None:
         self.workers, self.worker = 1, 0
+        self._add = tf.function(self._added_up, autograph=False)
         resolver = _cluster()
         _set_up(devices, alone=resolver is None)
         if resolver is None:
@@ -116,19 +121,17 @@ class Distribution:
 
     def added_up(self, own: tf.Tensor) -> np.ndarray:
         """A tensor of each worker, added up over the workers."""
+        return np.asarray(self._add(own))
 
-        @tf.function(autograph=False)
-        def add(own: tf.Tensor) -> Any:
-            def on_each_device() -> tf.Tensor:
-                replica = tf.distribute.get_replica_context()
-                # A worker with several devices counts once.
-                first = replica.replica_id_in_sync_group % self.shares.wanted == 0
-                mine = tf.where(first, own, tf.zeros_like(own))
-                return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+    def _added_up(self, own: tf.Tensor) -> Any:
+        def on_each_device() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            # A worker with several devices counts once.
+            first = replica.replica_id_in_sync_group % self.shares.wanted == 0
+            mine = tf.where(first, own, tf.zeros_like(own))
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 
-            return self.strategy.experimental_local_results(self.strategy.run(on_each_device))[0]
-
-        return np.asarray(add(own))
+        return self.strategy.experimental_local_results(self.strategy.run(on_each_device))[0]
 
 
 def _cluster() -> Any:
@@ -141,14 +144,37 @@ def _cluster() -> Any:
         _check_tf_config(os.environ["TF_CONFIG"])
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-            port_base=SLURM_PORT, auto_set_gpu=False, rpc_layer="grpc"
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": slurm_places()}),
+            task_type="worker",
+            task_id=int(os.environ["SLURM_PROCID"]),
+            rpc_layer="grpc",
         )
     else:
         return None
-    # Slurm's resolver knows its task only after this.
     jobs = resolver.cluster_spec().as_dict()
     return resolver if sum(len(places) for places in jobs.values()) > 1 else None
+
+
+def slurm_places() -> list[str]:
+    """Host and port of each task of a Slurm step, in the order of their numbers.
+
+    TensorFlow's own resolver for Slurm wants to know GPUs, and fails where there are none.
+
+    Raises:
+        DistributionError: Slurm's variables do not say.
+    """
+    hosts, counts = (
+        os.environ.get(f"SLURM_STEP_{name}", "") for name in ("NODELIST", "TASKS_PER_NODE")
+    )
+    try:
+        tasks = zip(expand_hostlist(hosts), expand_tasks_per_node(counts), strict=True)
+        return [f"{host}:{SLURM_PORT + i}" for host, count in tasks for i in range(count)]
+    except (ValueError, TypeError) as error:
+        raise DistributionError(
+            "SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE: expected hosts and their tasks, as "
+            f"node[1-2] and 4(x2), got {hosts!r} and {counts!r}: {error}"
+        ) from None
 
 
 def _check_tf_config(text: str) -> None:

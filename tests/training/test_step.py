@@ -18,7 +18,11 @@ from keras_transformer.config import ModelConfig
 from keras_transformer.data.batches import Shares
 from keras_transformer.launcher import free_ports
 from keras_transformer.model import transformer
-from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.distribution import (
+    Distribution,
+    DistributionError,
+    slurm_places,
+)
 from keras_transformer.training.optimizer import Reduced
 from keras_transformer.training.step import StepOptions, TranslationModel
 
@@ -268,3 +272,14 @@ def test_a_cluster_that_makes_no_sense(text: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(DistributionError, match="TF_CONFIG: expected .*, got "):
         Distribution()
+
+
+def test_the_tasks_of_a_slurm_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "a[1-2],b")
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "2(x2),1")
+    assert slurm_places() == ["a1:8888", "a1:8889", "a2:8888", "a2:8889", "b:8888"]
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "2")
+    with pytest.raises(
+        DistributionError, match=r"SLURM_STEP_NODELIST, .* got 'a\[1-2\],b' and '2'"
+    ):
+        slurm_places()
