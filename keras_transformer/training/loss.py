@@ -138,22 +138,21 @@ def _softmax_terms_of_few(
     rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
     """All rows at once, with oneDNN's softmax, which goes over the logits fewer times."""
-    logits = tf.matmul(rows, matrix, transpose_b=True)  # (N, V)
+    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
     softmax = tf.nn.softmax(logits)
-    right, chance = (
-        tf.cast(tf.gather(x, labels, batch_dims=1), tf.float32) for x in (logits, softmax)
-    )
+    right, chance = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
     # logsumexp(z) = z - log P of any word, unless that P is next to the least float or 0.
     log_sums = tf.cond(
         tf.reduce_all(chance > 1e-30),
         lambda: right - tf.math.log(chance),
-        lambda: tf.reduce_logsumexp(tf.cast(logits, tf.float32), axis=1),
+        lambda: tf.reduce_logsumexp(logits, axis=1),
     )
+    narrow = tf.cast(softmax, rows.dtype)
     scaled = rows * tf.cast(weights, rows.dtype)[:, None]
-    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)
+    for_matrix = tf.matmul(narrow, scaled, transpose_a=True)
     return _SoftmaxTerms(
         log_sums,
-        tf.cast(tf.matmul(softmax, matrix), tf.float32),
+        tf.cast(tf.matmul(narrow, matrix), tf.float32),
         tf.cast(for_matrix, tf.float32),
     )
 
