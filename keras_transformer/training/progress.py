@@ -1,4 +1,4 @@
-"""Progress for people (log.txt and the terminal) and for programs (metrics.jsonl)."""
+"""Progress for people (log.txt and the terminal) and for programs (the .jsonl files)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
+from tqdm import tqdm
 
 from keras_transformer import files
 from keras_transformer.config import TrainConfig
 from keras_transformer.errors import UserError
+from keras_transformer.training.bar import Bar
 from keras_transformer.training.stopping import StopRequest
 
 
@@ -42,12 +44,16 @@ def steps_taken(model: keras.Model) -> int:
 
 
 def tell(text: str) -> None:
-    """Tell people, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Tell people, on standard error, above a bar that is there."""
+    tqdm.write(text, file=sys.stderr)
+    sys.stderr.flush()
 
 
 class Journal:
-    """The two records of a run.
+    """The records of a run.
+
+    log.txt has lines for people; metrics.jsonl one record for each checkpoint and average;
+    steps.jsonl one for every ``log_every`` steps, kept apart because there are many.
 
     Args:
         path: The run folder.
@@ -57,6 +63,7 @@ class Journal:
     def __init__(self, path: Path, silent: bool = False) -> None:
         self._log = path / "log.txt"
         self._metrics = path / "metrics.jsonl"
+        self._steps = path / "steps.jsonl"
         self._silent = silent
 
     def line(self, text: str) -> None:
@@ -71,11 +78,22 @@ class Journal:
 
     def record(self, values: dict[str, Any]) -> None:
         """Add one record to metrics.jsonl; infinities, which JSON has not, become null."""
+        self._append_record(self._metrics, values)
+
+    def record_steps(self, values: dict[str, Any]) -> None:
+        """Add one record to steps.jsonl, to seven digits."""
+        short = {
+            name: float(f"{value:.7g}") if isinstance(value, float) else value
+            for name, value in values.items()
+        }
+        self._append_record(self._steps, short)
+
+    def _append_record(self, path: Path, values: dict[str, Any]) -> None:
         finite = {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
         }
-        self._append(self._metrics, json.dumps(finite, allow_nan=False) + "\n")
+        self._append(path, json.dumps(finite, allow_nan=False) + "\n")
 
     def _append(self, path: Path, text: str) -> None:
         if self._silent:
@@ -88,17 +106,11 @@ class Journal:
 
     def records(self) -> list[dict[str, Any]]:
         """What metrics.jsonl holds, the oldest first; lines that were cut short are left out."""
-        if not self._metrics.exists():
-            return []
-        found = []
-        for line in self._metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                found.append(record)
-        return found
+        return _records(self._metrics)
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The same of steps.jsonl."""
+        return _records(self._steps)
 
     def forget_after(self, step: int) -> list[dict[str, Any]]:
         """Drop records of steps after ``step``, which are about to be taken again.
@@ -106,14 +118,32 @@ class Journal:
         A line that was cut short when the run was killed goes too.
 
         Returns:
-            The records that stay, the oldest first.
+            The records of metrics.jsonl that stay, the oldest first.
         """
-        kept = [record for record in self.records() if record.get("step", math.inf) <= step]
-        if self._metrics.exists() and not self._silent:
+        self._forget_after(self._steps, step)
+        return self._forget_after(self._metrics, step)
+
+    def _forget_after(self, path: Path, step: int) -> list[dict[str, Any]]:
+        kept = [record for record in _records(path) if record.get("step", math.inf) <= step]
+        if path.exists() and not self._silent:
             text = "".join(json.dumps(record) + "\n" for record in kept)
-            with files.aside(self._metrics) as place:
+            with files.aside(path) as place:
                 place.write_text(text, encoding="utf-8")
         return kept
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            found.append(record)
+    return found
 
 
 @dataclasses.dataclass
@@ -167,8 +197,10 @@ class Progress(keras.callbacks.Callback):
         epoch_batches: Batches in an epoch of the data, to name a bad one.
         request: A signal to stop, once it comes.
         agreed: What any of the workers wants; called with what this one wants.
+        seen: Called every ``log_every`` steps with the step and the numbers of these steps.
 
     Attributes:
+        bar: Shows each step, where there is one; lines of progress then go to log.txt alone.
         stretch: What has been counted since the last checkpoint.
         stopped: Whether a signal to stop has come to any worker.
     """
@@ -181,6 +213,7 @@ class Progress(keras.callbacks.Callback):
         epoch_batches: int,
         request: StopRequest,
         agreed: Callable[[list[bool]], list[bool]] = list,
+        seen: Callable[[int, dict[str, float]], None] = lambda step, values: None,
     ) -> None:
         super().__init__()
         self._config = config
@@ -189,6 +222,8 @@ class Progress(keras.callbacks.Callback):
         self._epoch_batches = epoch_batches
         self._request = request
         self._agreed = agreed
+        self._seen = seen
+        self.bar: Bar | None = None
         self._start: float | None = None
         self._since_line = Totals()
         self.stretch = Totals()
@@ -220,6 +255,8 @@ class Progress(keras.callbacks.Callback):
         out_of_time, self.stopped = self._agreed([out_of_time, bool(self._request.signal)])
         if step >= self._config.max_steps or out_of_time or self.stopped:
             self.model.stop_training = True
+        if self.bar:
+            self.bar.moved_to(step, lambda: self._beside_bar(step))
         if step % self._config.log_every == 0:
             self._tell(step)
 
@@ -232,15 +269,30 @@ class Progress(keras.callbacks.Callback):
     def _tell(self, step: int) -> None:
         values = self._since_line.values()
         self._since_line = Totals()
-        self._journal.line(
-            f"step {step}/{self._config.max_steps}  loss {values['train_loss']:.3f}  "
-            f"perplexity {values['train_perplexity']:.2f}  "
-            f"rate {float(self.model.optimizer.learning_rate):.2e}  "
-            f"gradient {values['gradient_norm']:.2f}  "
-            f"{values['source_tokens_per_second']:,} + "
-            f"{values['target_tokens_per_second']:,} tokens/s  "
-            f"{self._left(step, values['seconds_per_step'])} left"
+        loss, speed, update, left = self._numbers(step, values)
+        line = f"step {step}/{self._config.max_steps}  {loss}  {update}  {speed}  {left}"
+        (self._journal.note if self.bar else self._journal.line)(line)
+        self._seen(
+            step, {"seconds": round(self.seconds, 1), "learning_rate": self._rate(), **values}
         )
+
+    def _beside_bar(self, step: int) -> str:
+        """What matters most first: a narrow terminal cuts the rest off."""
+        loss, speed, update, left = self._numbers(step, self._since_line.values())
+        return f"{left}  {loss}  {speed}  {update}"
+
+    def _numbers(self, step: int, values: dict[str, float]) -> tuple[str, str, str, str]:
+        """How well it goes, how fast, how the last update was made, and the time left."""
+        return (
+            f"loss {values['train_loss']:.3f}  perplexity {values['train_perplexity']:.2f}",
+            f"{values['source_tokens_per_second']:,} + "
+            f"{values['target_tokens_per_second']:,} tokens/s",
+            f"rate {self._rate():.2e}  gradient {values['gradient_norm']:.2f}",
+            f"{self._left(step, values['seconds_per_step'])} left",
+        )
+
+    def _rate(self) -> float:
+        return float(self.model.optimizer.learning_rate)
 
     def _left(self, step: int, pace: float) -> str:
         seconds = (self._config.max_steps - step) * pace

@@ -14,6 +14,11 @@ RESUMABLE = (
     "max_steps",
     "max_minutes",
     "log_every",
+RESUMABLE = (
+    "max_steps",
+    "max_minutes",
+    "log_every",
+    "tensorboard",
     "device_tokens",
     "recompute",
     "patience",
