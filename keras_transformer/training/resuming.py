@@ -14,10 +14,6 @@ RESUMABLE = (
     "max_steps",
     "max_minutes",
     "log_every",
-RESUMABLE = (
-    "max_steps",
-    "max_minutes",
-    "log_every",
     "tensorboard",
     "device_tokens",
     "recompute",

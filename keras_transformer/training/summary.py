@@ -26,10 +26,12 @@ def summary(
         distribution: Where it runs.
         pieces: Parts in which a device takes its share of a batch.
     """
+    sizes = plan.sizes()
+    activations = most_activations(config, sizes, distribution.devices * pieces)
     return [
         _parameters(model),
-        *_memory(model, config, plan, distribution.devices * pieces, pieces),
-        _batches(plan),
+        _memory(model, config, activations, pieces),
+        _batches(plan, sizes),
         _work(config, plan, distribution, pieces),
     ]
 
@@ -52,82 +54,61 @@ def _parameters(model: keras.Model) -> str:
     return f"{model.count_params():,} parameters: {each}"
 
 
-def _memory(
-    model: keras.Model, config: Config, plan: BatchPlan, parts: int, pieces: int
-) -> list[str]:
+def _memory(model: keras.Model, config: Config, activations: int, pieces: int) -> str:
     """Of one device, which holds all weights and takes its part of each batch."""
     weights = 4 * model.count_params()  # float32, whatever the layers compute in
-    kept = {"weights": weights, "gradients": weights, "moments of Adam": 2 * weights}
+    kept = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
     if pieces > 1:
         kept["gradients"] *= 2  # of a piece, and their sum
     if config.train.moving_average:
         kept["moving average"] = weights
-    kept["activations"] = most_activations(config, plan, parts)
+    kept["activations of the largest batch"] = activations
     each = ", ".join(f"{name} {_megabytes(size)}" for name, size in kept.items())
-    return [
-        f"memory of a device about {_megabytes(sum(kept.values()))} MB: {each}",
-        "  (activations: what the layers keep of the largest batch for their gradients, counted "
-        "from the sizes)",
-    ]
+    return f"about {_megabytes(sum(kept.values()))} MB a device, counted from sizes: {each}"
 
 
-def most_activations(config: Config, plan: BatchPlan, parts: int = 1) -> int:
+def most_activations(config: Config, sizes: np.ndarray, parts: int = 1) -> int:
     """About how many bytes a step keeps until its gradients are known, for the largest batch.
 
-    Counted are the results of the matrix products, of the normalisations, of activation and
-    dropout, and the attention weights before and after dropout; beside them the logits of one
-    pass of the loss. What a kernel needs for itself is not.
+    Counted are the results of matrix products, normalisations and dropout, and the attention
+    weights before and after dropout; beside them the logits of one pass of the loss. What a
+    kernel needs for itself is not.
 
     Args:
-        config: The sizes.
-        plan: The batches.
+        config: Of the run.
+        sizes: From `BatchPlan.sizes`.
         parts: Into how many each batch is split.
     """
-    sizes = plan.sizes()
-    rows, source, target = np.ceil(sizes[:, 0] / parts), sizes[:, 1], sizes[:, 2]
     model = config.model
+    rows, source, target = np.ceil(sizes[:, 0] / parts), sizes[:, 1], sizes[:, 2]
     size = 4 if config.train.precision == "float32" else 2
-    attended = model.encoder_layers * source * source + model.decoder_layers * target * (
-        target + source
-    )
     # The softmax is in float32 in any case.
-    weights = 4 * 2 * model.heads * attended
-    states = size * (source * _encoder_width(model) + target * _decoder_width(model))
+    weight = 4 * 2 * model.heads if model.attention == "plain" else 0
+    attention = 2 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
+    feed_forward = model.d_ff + 4 * model.d_model
+    encoder = size * source * (attention + feed_forward) + weight * source**2
+    decoder = size * target * (2 * attention + feed_forward) + weight * target * (target + source)
+    layers = model.encoder_layers, model.decoder_layers
+    if config.train.recompute:  # inputs alone, and one layer at a time
+        inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
+        kept = inputs + np.maximum(encoder, decoder)
+    else:
+        kept = layers[0] * encoder + layers[1] * decoder
+    embedded = size * 2 * model.d_model * (source + target)
     logits = 4 * 2 * np.minimum(rows * target, ROWS) * model.target_vocabulary
-    return int((rows * (weights + states) + logits).max())
-
-
-def _attention_width(model: ModelConfig) -> int:
-    """Numbers that an attention sub-layer keeps a position: queries, keys, values, each as
-    projected and by head, the context likewise; output, dropout, sum and normalisation."""
-    return 4 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
-
-
-def _feed_forward_width(model: ModelConfig) -> int:
-    """The same of a feed-forward sub-layer: the inner layer before and after its activation."""
-    return 2 * model.d_ff + 4 * model.d_model
-
-
-def _encoder_width(model: ModelConfig) -> int:
-    layer = _attention_width(model) + _feed_forward_width(model)
-    return 2 * model.d_model + model.encoder_layers * layer
-
-
-def _decoder_width(model: ModelConfig) -> int:
-    layer = 2 * _attention_width(model) + _feed_forward_width(model)
-    return 2 * model.d_model + model.decoder_layers * layer
+    return int((rows * (kept + embedded) + logits).max())
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.0f}" if size >= 10 * 2**20 else f"{size / 2**20:.1f}"
 
 
-def _batches(plan: BatchPlan) -> str:
+def _batches(plan: BatchPlan, sizes: np.ndarray) -> str:
     count = plan.batches_per_epoch
     source, target = plan.source_tokens / count, plan.target_tokens / count
     return (
         f"{plan.pairs:,} pairs in {count:,} batches an epoch, {source:,.0f} + {target:,.0f} tokens "
-        f"a batch (source + target), {plan.padding():.1%} padding"
+        f"a batch (source + target), {plan.padding(sizes):.1%} padding"
     )
 
 
