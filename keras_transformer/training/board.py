@@ -151,14 +151,13 @@ def _events(file: Path) -> Iterator[bytes]:
 
 def table(examples: Sequence[Example]) -> str:
     """Sentences as a table in Markdown."""
-    rows = [Example._fields, ("---",) * len(Example._fields), *examples]
-    return "\n".join(f"| {' | '.join(map(_escaped, row))} |" for row in rows)
+    rows = [Example._fields, ("---",) * len(Example._fields)]
+    rows += [tuple(map(_escaped, example)) for example in examples]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _escaped(text: str) -> str:
     """Text that Markdown shows as it is, in a cell of a table."""
-    if text == "---":
-        return text
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
 
 

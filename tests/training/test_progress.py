@@ -52,11 +52,13 @@ def test_journal_keeps_lines_and_forgets_later_records(
     journal.line("第二")
     for step in (1, 2, 3):
         journal.record({"step": step})
+        journal.record_steps({"step": step, "train_loss": 1 / 3})
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write('{"step": 2, "x": "第'.encode()[:-1])  # as a kill leaves it
     assert journal.forget_after(2) == [{"step": 1}, {"step": 2}]
     records = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(record)["step"] for record in records] == [1, 2]
+    assert journal.steps() == [{"step": step, "train_loss": 0.3333333} for step in (1, 2)]
     assert capsys.readouterr().err == "first\n第二\n"
     log = (tmp_path / "log.txt").read_text(encoding="utf-8").splitlines()
     assert [line.split(" ", 2)[2] for line in log] == ["first", "第二"]
@@ -130,6 +132,44 @@ def test_lines_come_every_so_many_steps_and_the_last_step_stops(
     assert not run.model.stop_training
     run.take(3.0)
     assert run.model.stop_training
+
+
+def test_with_a_bar_lines_of_progress_go_to_the_log_alone(
+    steps: Callable[..., Steps], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    class Bar:
+        def moved_to(self, step: int, numbers: Callable[[], str]) -> None:
+            shown.append((step, numbers()))
+
+    run = steps(log_every=2, max_steps=3)
+    run.progress.bar = Bar()
+    run.take(1.0, tokens=10)
+    run.take(4.0, tokens=20)
+    assert capsys.readouterr().err == ""
+    assert " step 2/3  loss 3.000  perplexity 20.09  " in (tmp_path / "log.txt").read_text()
+    assert [step for step, _ in shown] == [1, 2]
+    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both, before they are told
+
+
+def test_who_looks_is_told_the_numbers_of_the_last_steps(tmp_path: Path) -> None:
+    seen: list[tuple[int, dict[str, float]]] = []
+    run = Steps(
+        Progress(
+            TrainConfig(log_every=2),
+            Journal(tmp_path),
+            5.0,
+            2,
+            StopRequest(),
+            seen=lambda step, values: seen.append((step, values)),
+        )
+    )
+    for loss in (1.0, 3.0, 5.0, 7.0):
+        run.take(loss)
+    assert [(step, values["train_loss"]) for step, values in seen] == [(2, 2.0), (4, 6.0)]
+    assert seen[0][1]["learning_rate"] == 0.1
+    assert 5.0 <= seen[0][1]["seconds"] < 6.0
 
 
 def test_time_counts_earlier_parts_and_stops(steps: Callable[..., Steps]) -> None:
