@@ -5,7 +5,7 @@ from __future__ import annotations
 from keras_transformer.run import Run
 from keras_transformer.training import board, curves
 from keras_transformer.training.dev_set import DevSet, Scores
-from keras_transformer.training.progress import Journal
+from keras_transformer.training.journal import Journal
 
 
 class Show:

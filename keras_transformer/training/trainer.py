@@ -28,15 +28,13 @@ from keras_transformer.training.best import Best, is_checkpoint
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.dev_set import DevSet, Scores, told
 from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.journal import Journal, TrainingError, tell
 from keras_transformer.training.optimizer import ReducedAdam
 from keras_transformer.training.progress import (
-    Journal,
     NotFiniteError,
     Progress,
-    TrainingError,
     check_finite,
     duration,
-    tell,
 )
 from keras_transformer.training.resuming import check_resumable, with_vocabulary_of
 from keras_transformer.training.schedule import NoamSchedule

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from keras_transformer.training import bar
-from keras_transformer.training.progress import tell
+from keras_transformer.training.journal import tell
 
 
 class Terminal(io.StringIO):

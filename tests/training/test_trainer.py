@@ -17,7 +17,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
 from keras_transformer.training.extras import missing
-from keras_transformer.training.progress import TrainingError
+from keras_transformer.training.journal import TrainingError
 
 Reversal = Callable[..., Config]
 
