@@ -201,8 +201,7 @@ class Training:
                     f"stopped by {stop.name}; saved at step {self._saved()}, "
                     "--resume goes on from there"
                 )
-                self._show.end()
-                raise
+                raise  # without a picture: to leave soon matters more
             except NotFiniteError as error:
                 raise TrainingError(f"{error}{self._write_batch(error.step)}") from error
         return self.run
