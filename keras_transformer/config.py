@@ -228,6 +228,9 @@ class TrainConfig:
     0 leaves BLEU out."""
     log_every: int = 50
     """Steps between two lines of progress."""
+    tensorboard: bool = False
+    """Write scalars, dev translations and pictures of attention for TensorBoard, into the run
+    folder; tensorboard and matplotlib must be installed."""
     seed: int = 1
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"

@@ -3,7 +3,11 @@
 config.yaml            the resolved configuration
 versions.json          of Python, TensorFlow and the other libraries
 tokenizer/  data/      the SentencePiece models and the encoded corpora
-log.txt  metrics.jsonl progress for people and for programs
+log.txt                progress for people
+metrics.jsonl          progress for programs: a record for each checkpoint and average
+steps.jsonl            one for every train.log_every steps
+curves.png             both as a picture, where matplotlib is installed
+tensorboard/           event files, where train.tensorboard is true
 checkpoints/           the last ones, with optimizer and dropout state, for --resume
 best.weights.h5        the weights that translate
 best/                  those of the best checkpoints, where several are kept

@@ -50,6 +50,9 @@ class BatchPlan:
 
     Attributes:
         batches_per_epoch: Batches in every epoch.
+        pairs: Pairs in every epoch.
+        source_tokens: Their source tokens, ends counted.
+        target_tokens: Their target tokens, ends counted.
         shapes: The (B, S, T) that batches are padded to; empty unless ``fixed_shapes``.
 
     Raises:
@@ -72,6 +75,9 @@ class BatchPlan:
         self._source = np.asarray(source_lengths, np.int32)
         self._target = np.asarray(target_lengths, np.int32)
         self._check(batch_tokens)
+        self.pairs = len(self._source)
+        self.source_tokens = int(self._source.sum())
+        self.target_tokens = int(self._target.sum())
         self._budget = batch_tokens
         self._seed = seed
         self._next: _Planned | None = None
@@ -144,6 +150,32 @@ class BatchPlan:
             One of ``shapes``; None where shapes are not fixed.
         """
         return self.shapes[self._buckets[indices[0]]] if self.shapes else None
+
+    def sizes(self, n: int = 0) -> np.ndarray:
+        """What the batches of epoch ``n`` are padded to.
+
+        Returns:
+            (batches_per_epoch, 3) rows, source positions and target positions: B, S and T.
+        """
+        batches = self._plan(n)
+        if self.shapes:
+            return np.array([self.shape(indices) for indices in batches])
+        counts = np.array([len(indices) for indices in batches])
+        order, starts = np.concatenate(batches), np.cumsum(counts) - counts
+        longest = [
+            np.maximum.reduceat(side[order], starts) for side in (self._source, self._target)
+        ]
+        return np.stack([counts, *longest], axis=1)
+
+    def padding(self, sizes: np.ndarray | None = None) -> float:
+        """The share of padding among all positions of an epoch, both sides together.
+
+        Args:
+            sizes: What `sizes` says of the epoch; None takes the first.
+        """
+        rows, source, target = (self.sizes() if sizes is None else sizes).T
+        real = self.source_tokens + self.target_tokens
+        return 1.0 - real / int((rows * (source + target)).sum())
 
     def _random(self, epoch: int, use: int) -> np.random.Generator:
         return np.random.default_rng((self._seed, epoch, use))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,12 +15,21 @@ from keras_transformer.config import Config, SearchConfig
 from keras_transformer.data.batches import BatchPlan, dataset
 from keras_transformer.data.prepare import Prepared
 from keras_transformer.evaluation.metrics import bleu
+from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Translator
 from keras_transformer.training.progress import perplexity
 
 Scores = dict[str, float]
 MOST_TOKENS = 16_384
 """Target tokens in a batch of the loss, at most; one device holds them all."""
+
+
+class Example(NamedTuple):
+    """A dev sentence."""
+
+    source: str
+    reference: str
+    translation: str
 
 
 class DevSet:
@@ -82,6 +93,16 @@ class DevSet:
         translations = [item.text for item in found]
         scores["dev_bleu"] = bleu(translations, [self._references], self._language)
         return scores, translations
+
+    def examples(self, translations: list[str], count: int) -> list[Example]:
+        """The first sentences beside their translations, from `evaluate`."""
+        together = zip(self._sources, self._references, translations, strict=False)
+        return [Example(*texts) for texts in itertools.islice(together, count)]
+
+    def attention(self, count: int) -> list[Attention]:
+        """Where the network looks as it translates the first sentences; blank ones give none."""
+        found = self._translator.translate(self._sources[:count], attention=True)
+        return [item.attention for item in found if item.attention]
 
 
 def merit(scores: Scores, by: str = "bleu") -> float:

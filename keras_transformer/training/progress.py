@@ -1,26 +1,19 @@
-"""Progress for people (log.txt and the terminal) and for programs (metrics.jsonl)."""
+"""What happens after each step: counting, telling, stopping."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 
-from keras_transformer import files
 from keras_transformer.config import TrainConfig
-from keras_transformer.errors import UserError
+from keras_transformer.training.bar import Bar
+from keras_transformer.training.journal import Journal, TrainingError
 from keras_transformer.training.stopping import StopRequest
-
-
-class TrainingError(UserError):
-    """Training that cannot go on."""
 
 
 class NotFiniteError(TrainingError):
@@ -39,81 +32,6 @@ class NotFiniteError(TrainingError):
 def steps_taken(model: keras.Model) -> int:
     """Optimizer steps that the model has taken, read from whatever replicas hold them."""
     return int(model.optimizer.iterations.value.numpy())
-
-
-def tell(text: str) -> None:
-    """Tell people, on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
-class Journal:
-    """The two records of a run.
-
-    Args:
-        path: The run folder.
-        silent: Say and write nothing, as every worker but the chief.
-    """
-
-    def __init__(self, path: Path, silent: bool = False) -> None:
-        self._log = path / "log.txt"
-        self._metrics = path / "metrics.jsonl"
-        self._silent = silent
-
-    def line(self, text: str) -> None:
-        """Tell people, on standard error and in log.txt."""
-        if not self._silent:
-            tell(text)
-        self.note(text)
-
-    def note(self, text: str) -> None:
-        """Add a line to log.txt, with the time."""
-        self._append(self._log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-
-    def record(self, values: dict[str, Any]) -> None:
-        """Add one record to metrics.jsonl; infinities, which JSON has not, become null."""
-        finite = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in values.items()
-        }
-        self._append(self._metrics, json.dumps(finite, allow_nan=False) + "\n")
-
-    def _append(self, path: Path, text: str) -> None:
-        if self._silent:
-            return
-        try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise TrainingError(f"{path}: cannot be written: {error}") from error
-
-    def records(self) -> list[dict[str, Any]]:
-        """What metrics.jsonl holds, the oldest first; lines that were cut short are left out."""
-        if not self._metrics.exists():
-            return []
-        found = []
-        for line in self._metrics.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                found.append(record)
-        return found
-
-    def forget_after(self, step: int) -> list[dict[str, Any]]:
-        """Drop records of steps after ``step``, which are about to be taken again.
-
-        A line that was cut short when the run was killed goes too.
-
-        Returns:
-            The records that stay, the oldest first.
-        """
-        kept = [record for record in self.records() if record.get("step", math.inf) <= step]
-        if self._metrics.exists() and not self._silent:
-            text = "".join(json.dumps(record) + "\n" for record in kept)
-            with files.aside(self._metrics) as place:
-                place.write_text(text, encoding="utf-8")
-        return kept
 
 
 @dataclasses.dataclass
@@ -167,8 +85,10 @@ class Progress(keras.callbacks.Callback):
         epoch_batches: Batches in an epoch of the data, to name a bad one.
         request: A signal to stop, once it comes.
         agreed: What any of the workers wants; called with what this one wants.
+        seen: Called every ``log_every`` steps with the step and the numbers of these steps.
 
     Attributes:
+        bar: Shows each step, where there is one; lines of progress then go to log.txt alone.
         stretch: What has been counted since the last checkpoint.
         stopped: Whether a signal to stop has come to any worker.
     """
@@ -181,6 +101,7 @@ class Progress(keras.callbacks.Callback):
         epoch_batches: int,
         request: StopRequest,
         agreed: Callable[[list[bool]], list[bool]] = list,
+        seen: Callable[[int, dict[str, float]], None] = lambda step, values: None,
     ) -> None:
         super().__init__()
         self._config = config
@@ -189,6 +110,8 @@ class Progress(keras.callbacks.Callback):
         self._epoch_batches = epoch_batches
         self._request = request
         self._agreed = agreed
+        self._seen = seen
+        self.bar: Bar | None = None
         self._start: float | None = None
         self._since_line = Totals()
         self.stretch = Totals()
@@ -220,6 +143,8 @@ class Progress(keras.callbacks.Callback):
         out_of_time, self.stopped = self._agreed([out_of_time, bool(self._request.signal)])
         if step >= self._config.max_steps or out_of_time or self.stopped:
             self.model.stop_training = True
+        if self.bar:
+            self.bar.moved_to(step, lambda: self._beside_bar(step))
         if step % self._config.log_every == 0:
             self._tell(step)
 
@@ -232,15 +157,30 @@ class Progress(keras.callbacks.Callback):
     def _tell(self, step: int) -> None:
         values = self._since_line.values()
         self._since_line = Totals()
-        self._journal.line(
-            f"step {step}/{self._config.max_steps}  loss {values['train_loss']:.3f}  "
-            f"perplexity {values['train_perplexity']:.2f}  "
-            f"rate {float(self.model.optimizer.learning_rate):.2e}  "
-            f"gradient {values['gradient_norm']:.2f}  "
-            f"{values['source_tokens_per_second']:,} + "
-            f"{values['target_tokens_per_second']:,} tokens/s  "
-            f"{self._left(step, values['seconds_per_step'])} left"
+        loss, speed, update, left = self._numbers(step, values)
+        line = f"step {step}/{self._config.max_steps}  {loss}  {update}  {speed}  {left}"
+        (self._journal.note if self.bar else self._journal.line)(line)
+        self._seen(
+            step, {"seconds": round(self.seconds, 1), "learning_rate": self._rate(), **values}
         )
+
+    def _beside_bar(self, step: int) -> str:
+        """What matters most first: a narrow terminal cuts the rest off."""
+        loss, speed, update, left = self._numbers(step, self._since_line.values())
+        return f"{left}  {loss}  {speed}  {update}"
+
+    def _numbers(self, step: int, values: dict[str, float]) -> tuple[str, str, str, str]:
+        """How well it goes, how fast, how the last update was made, and the time left."""
+        return (
+            f"loss {values['train_loss']:.3f}  perplexity {values['train_perplexity']:.2f}",
+            f"{values['source_tokens_per_second']:,} + "
+            f"{values['target_tokens_per_second']:,} tokens/s",
+            f"rate {self._rate():.2e}  gradient {values['gradient_norm']:.2f}",
+            f"{self._left(step, values['seconds_per_step'])} left",
+        )
+
+    def _rate(self) -> float:
+        return float(self.model.optimizer.learning_rate)
 
     def _left(self, step: int, pace: float) -> str:
         seconds = (self._config.max_steps - step) * pace

@@ -14,6 +14,7 @@ RESUMABLE = (
     "max_steps",
     "max_minutes",
     "log_every",
+    "tensorboard",
     "device_tokens",
     "recompute",
     "patience",

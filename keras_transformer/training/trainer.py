@@ -23,24 +23,25 @@ from keras_transformer.data.tokenizer import END, PAD
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
+from keras_transformer.training import bar, board
 from keras_transformer.training.best import Best, is_checkpoint
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.dev_set import DevSet, Scores, told
 from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.journal import Journal, TrainingError, tell
 from keras_transformer.training.optimizer import ReducedAdam
 from keras_transformer.training.progress import (
-    Journal,
     NotFiniteError,
     Progress,
-    TrainingError,
     check_finite,
     duration,
-    tell,
 )
 from keras_transformer.training.resuming import check_resumable, with_vocabulary_of
 from keras_transformer.training.schedule import NoamSchedule
+from keras_transformer.training.show import Show
 from keras_transformer.training.step import StepOptions, TranslationModel
 from keras_transformer.training.stopping import Stopped, StopRequest
+from keras_transformer.training.summary import summary
 
 BAD_BATCH = "bad_batch.json"
 """In the run folder: the pairs of the step after which the loss was no number."""
@@ -74,6 +75,8 @@ def train(
     """
     if config.train.dev_sentences:
         metrics(config.data.target)  # what BLEU needs is missed now, not at the first checkpoint
+    if config.train.tensorboard:
+        board.check_installed()
     distribution = Distribution(devices)
     with contextlib.ExitStack() as stack:
         if distribution.chief:
@@ -172,6 +175,7 @@ class Training:
             fixed_shapes=self._config.jit,
         )
         self.dev_set = DevSet(self.model, prepared, config)
+        self._show = Show(run, journal, self.dev_set, writes=self.distribution.chief)
         self._request = StopRequest()
 
     @property
@@ -197,7 +201,7 @@ class Training:
                     f"stopped by {stop.name}; saved at step {self._saved()}, "
                     "--resume goes on from there"
                 )
-                raise
+                raise  # without a picture: to leave soon matters more
             except NotFiniteError as error:
                 raise TrainingError(f"{error}{self._write_batch(error.step)}") from error
         return self.run
@@ -212,6 +216,7 @@ class Training:
             self._plan.batches_per_epoch,
             self._request,
             self._agreed,
+            self._show.steps,
         )
         step = self.checkpoints.step
         due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
@@ -222,9 +227,12 @@ class Training:
                 f"finished before: {step} steps, {self.run.path}; a larger train.max_steps, "
                 "train.max_minutes or train.patience goes on"
             )
+            self._show.draw(anew=False)
             return
-        while not self._finished():
-            self._fit(progress)
+        silent = not self.distribution.chief
+        with bar.shown(self._config.max_steps, step, silent) as progress.bar:
+            while not self._finished():
+                self._fit(progress)
         self._finish(progress)
 
     def _has_best(self) -> bool:
@@ -255,6 +263,7 @@ class Training:
         if self.distribution.chief:
             self.run.write_config()  # not before it is known to fit
         records = self.journal.forget_after(self.checkpoints.step)
+        self._show.forget_after(self.checkpoints.step)
         for record in records:
             # An average is judged after the last checkpoint, which cannot know of it.
             if not is_checkpoint(record):
@@ -333,6 +342,7 @@ class Training:
                 **scores,
             }
         )
+        self._show.checkpoint(step, scores, translations)
         records = self.journal.records()
         self._best.keep_if_among(self.model, records, step)
         self._save(seconds)
@@ -377,36 +387,33 @@ class Training:
         averaged = len(self.checkpoints.averaged())
         moving = [average.numpy() for average in self.model.optimizer.moving_averages()]
         self._try(
+            "average",
             self.checkpoints.average(),
             f"average of the last {averaged} checkpoints",
             {"averaged": averaged},
         )
         if self._config.moving_average:
-            self._try(moving, "moving average", {"moving_average": self._config.moving_average})
+            record = {"moving_average": self._config.moving_average}
+            self._try("moving_average", moving, "moving average", record)
+        self._show.end()
         self.journal.line(
             f"done: {self.checkpoints.step} steps in {duration(progress.seconds)}, {self.run.path}"
         )
 
-    def _try(self, weights: list[np.ndarray], name: str, record: dict[str, Any]) -> None:
+    def _try(self, kind: str, weights: list[np.ndarray], name: str, record: dict[str, Any]) -> None:
         step = self.checkpoints.step
         self.model.set_weights(weights)
         scores, translations, _ = self._judged()
         best = self._best.offer(self.model, scores, translations, step)
         self.journal.record({"step": step, **record, **scores})
+        self._show.average(kind, step, scores)
         stays = "" if best else f"; the best of step {self._best.step} stays"
         self.journal.line(f"{name}: {told(scores)}{' (best)' if best else stays}")
 
     def _describe(self) -> None:
-        distribution = self.distribution
-        devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
-        if distribution.workers > 1:
-            devices += f" of {distribution.workers} workers"
-        if self.pieces > 1:
-            devices += f", a batch in {self.pieces} pieces on each"
-        self.journal.line(
-            f"{self.model.count_params():,} parameters, {len(self._prepared.train):,} pairs, "
-            f"{self._plan.batches_per_epoch} batches an epoch, {devices}"
-        )
+        config = self.run.config
+        for line in summary(self.model, config, self._plan, self.distribution, self.pieces):
+            self.journal.line(line)
 
     def _write_batch(self, step: int) -> str:
         """Keep the pairs of a step that went wrong; give a sentence about it for the message."""

@@ -370,3 +370,26 @@ def test_two_replicas_share_batches_of_any_size(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-2_000:]
     sizes = [tuple(map(int, line.split())) for line in result.stdout.splitlines()]
     assert any((first + second) % 2 for first, second in sizes)  # odd batches were among them
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_sizes_are_those_of_the_padded_batches(fixed: bool) -> None:
+    random = np.random.default_rng(3)
+    source, target = random.integers(1, 30, (2, 200))
+    plan = BatchPlan(source, target, 120, seed=5, fixed_shapes=fixed)
+    expected = [
+        plan.shape(indices) or (len(indices), source[indices].max(), target[indices].max())
+        for indices in plan.epoch(1)
+    ]
+    assert plan.sizes(1).tolist() == [list(map(int, size)) for size in expected]
+    positions = sum(rows * (s + t) for rows, s, t in expected)
+    padding = 1 - (source.sum() + target.sum()) / positions
+    assert plan.padding(plan.sizes(1)) == pytest.approx(padding)
+
+
+def test_padding_of_two_pairs() -> None:
+    """One batch of 2 x 3 sources and 2 x 4 targets, 14 positions: 4 + 5 of them are real."""
+    plan = BatchPlan(np.array([1, 3]), np.array([4, 1]), 10, seed=1)
+    assert plan.batches_per_epoch == 1
+    assert plan.padding() == pytest.approx(5 / 14)
+    assert (plan.pairs, plan.source_tokens, plan.target_tokens) == (2, 4, 5)

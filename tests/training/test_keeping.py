@@ -16,7 +16,7 @@ from keras_transformer.config import Config
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
 from keras_transformer.training.checkpoints import CheckpointError
-from keras_transformer.training.progress import TrainingError
+from keras_transformer.training.journal import TrainingError
 
 Reversal = Callable[..., Config]
 

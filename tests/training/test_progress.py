@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,10 @@ import keras
 import pytest
 
 from keras_transformer.config import TrainConfig
+from keras_transformer.training.journal import Journal, TrainingError
 from keras_transformer.training.progress import (
-    Journal,
     NotFiniteError,
     Progress,
-    TrainingError,
     check_finite,
     duration,
     perplexity,
@@ -41,31 +39,6 @@ def test_perplexity() -> None:
 def test_a_bad_loss_names_the_step(loss: float) -> None:
     with pytest.raises(TrainingError, match=f"the loss is {loss} at step 12;"):
         check_finite(loss, 12)
-
-
-def test_journal_keeps_lines_and_forgets_later_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal = Journal(tmp_path)
-    assert journal.forget_after(3) == []  # nothing there yet
-    journal.line("first")
-    journal.line("第二")
-    for step in (1, 2, 3):
-        journal.record({"step": step})
-    with (tmp_path / "metrics.jsonl").open("ab") as file:
-        file.write('{"step": 2, "x": "第'.encode()[:-1])  # as a kill leaves it
-    assert journal.forget_after(2) == [{"step": 1}, {"step": 2}]
-    records = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(record)["step"] for record in records] == [1, 2]
-    assert capsys.readouterr().err == "first\n第二\n"
-    log = (tmp_path / "log.txt").read_text(encoding="utf-8").splitlines()
-    assert [line.split(" ", 2)[2] for line in log] == ["first", "第二"]
-
-
-def test_a_record_is_json_even_where_a_number_is_infinite(tmp_path: Path) -> None:
-    Journal(tmp_path).record({"step": 1, "train_perplexity": math.inf, "train_loss": 2.5})
-    text = (tmp_path / "metrics.jsonl").read_text()
-    assert text == '{"step": 1, "train_perplexity": null, "train_loss": 2.5}\n'
 
 
 class Steps:
@@ -132,6 +105,44 @@ def test_lines_come_every_so_many_steps_and_the_last_step_stops(
     assert run.model.stop_training
 
 
+def test_with_a_bar_lines_of_progress_go_to_the_log_alone(
+    steps: Callable[..., Steps], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    class Bar:
+        def moved_to(self, step: int, numbers: Callable[[], str]) -> None:
+            shown.append((step, numbers()))
+
+    run = steps(log_every=2, max_steps=3)
+    run.progress.bar = Bar()
+    run.take(1.0, tokens=10)
+    run.take(4.0, tokens=20)
+    assert capsys.readouterr().err == ""
+    assert " step 2/3  loss 3.000  perplexity 20.09  " in (tmp_path / "log.txt").read_text()
+    assert [step for step, _ in shown] == [1, 2]
+    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both, before they are told
+
+
+def test_who_looks_is_told_the_numbers_of_the_last_steps(tmp_path: Path) -> None:
+    seen: list[tuple[int, dict[str, float]]] = []
+    run = Steps(
+        Progress(
+            TrainConfig(log_every=2),
+            Journal(tmp_path),
+            5.0,
+            2,
+            StopRequest(),
+            seen=lambda step, values: seen.append((step, values)),
+        )
+    )
+    for loss in (1.0, 3.0, 5.0, 7.0):
+        run.take(loss)
+    assert [(step, values["train_loss"]) for step, values in seen] == [(2, 2.0), (4, 6.0)]
+    assert seen[0][1]["learning_rate"] == 0.1
+    assert 5.0 <= seen[0][1]["seconds"] < 6.0
+
+
 def test_time_counts_earlier_parts_and_stops(steps: Callable[..., Steps]) -> None:
     run = steps(max_minutes=0.1)  # six seconds, of which five are over
     run.take(3.0)
@@ -178,15 +189,3 @@ def test_speed_is_that_of_the_whole_stretch(
     assert values["seconds_per_step"] == 4.0
     run.progress.on_epoch_begin(1)
     assert run.progress.stretch.values() == {}
-
-
-def test_other_workers_than_the_chief_are_silent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Journal(tmp_path).record({"step": 3})
-    journal = Journal(tmp_path, silent=True)
-    journal.line("first")
-    journal.record({"step": 4})
-    assert journal.forget_after(2) == []
-    assert Journal(tmp_path).records() == [{"step": 3}]
-    assert capsys.readouterr().err == ""

@@ -21,7 +21,7 @@ import yaml
 from keras_transformer.config import Config, to_dict
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
-from keras_transformer.training.progress import Journal
+from keras_transformer.training.journal import Journal
 
 Reversal = Callable[..., Config]
 Checkpoint = Callable[[Path], dict[str, np.ndarray]]

@@ -16,7 +16,8 @@ from keras_transformer.files import FileError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
-from keras_transformer.training.progress import TrainingError
+from keras_transformer.training.extras import missing
+from keras_transformer.training.journal import TrainingError
 
 Reversal = Callable[..., Config]
 
@@ -47,20 +48,25 @@ def assert_same(last_checkpoint: Callable[[Path], dict[str, np.ndarray]]) -> Cal
 
 def test_a_short_run_leaves_a_whole_folder(trained: Run) -> None:
     names = {path.name for path in trained.path.iterdir()}
-    assert names == {
+    assert names - {"curves.png"} == {
         "config.yaml",
         "versions.json",
         "tokenizer",
         "data",
         "log.txt",
         "metrics.jsonl",
+        "steps.jsonl",
         "checkpoints",
         "best.weights.h5",
         "dev.translations.txt",
     }
+    assert ("curves.png" in names) == (not missing(["matplotlib"]))
     found = records(trained)
     assert [record["step"] for record in found] == [2, 4, 6, 6]
     assert found[-1]["averaged"] == 2
+    steps = trainer.Journal(trained.path).steps()
+    assert [record["step"] for record in steps] == [1, 2, 3, 4, 5, 6]
+    assert steps[0]["learning_rate"] < steps[-1]["learning_rate"]
     for record in found[:-1]:
         assert record["train_perplexity"] > 1
         assert record["tokens_per_second"] > 0
