@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import signal
 from collections.abc import Callable
@@ -15,15 +14,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import files
 from keras_transformer.config import Config, TrainConfig
 from keras_transformer.data.batches import BatchPlan, dataset
 from keras_transformer.data.prepare import Prepared
-from keras_transformer.data.tokenizer import END, PAD
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
-from keras_transformer.training import bar, board
+from keras_transformer.training import bad_batch, bar, board
 from keras_transformer.training.best import Best, is_checkpoint
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.dev_set import DevSet, Scores, told
@@ -42,9 +39,6 @@ from keras_transformer.training.show import Show
 from keras_transformer.training.step import StepOptions, TranslationModel
 from keras_transformer.training.stopping import Stopped, StopRequest
 from keras_transformer.training.summary import summary
-
-BAD_BATCH = "bad_batch.json"
-"""In the run folder: the pairs of the step after which the loss was no number."""
 
 
 def train(
@@ -203,7 +197,7 @@ class Training:
                 )
                 raise  # without a picture: to leave soon matters more
             except NotFiniteError as error:
-                raise TrainingError(f"{error}{self._write_batch(error.step)}") from error
+                raise TrainingError(f"{error}{self._keep_batch(error.step)}") from error
         return self.run
 
     def _execute(self) -> None:
@@ -415,24 +409,11 @@ class Training:
         for line in summary(self.model, config, self._plan, self.distribution, self.pieces):
             self.journal.line(line)
 
-    def _write_batch(self, step: int) -> str:
+    def _keep_batch(self, step: int) -> str:
         """Keep the pairs of a step that went wrong; give a sentence about it for the message."""
-        if not self.distribution.chief or not step:
+        if not self.distribution.chief:
             return ""
-        epoch, place = divmod(step - 1, self._plan.batches_per_epoch)
-        positions = self._plan.epoch(epoch)[place]
-        ids = self._prepared.train.batch(positions)
-        tokenizer = self._prepared.tokenizer
-        sources = tokenizer.source.decode(_without_end(ids["source"]))
-        targets = tokenizer.target.decode(_without_end(ids["labels"]))
-        pairs = [
-            {"position": int(position), "source": source, "target": target}
-            for position, source, target in zip(positions, sources, targets, strict=True)
-        ]
-        path = self.run.path / BAD_BATCH
-        with files.aside(path) as aside:
-            text = json.dumps({"step": step, "pairs": pairs}, ensure_ascii=False, indent=1)
-            aside.write_text(text + "\n", encoding="utf-8")
+        path = bad_batch.write(self.run.path, self._prepared, self._plan, step)
         return f". The pairs of that step are in {path}"
 
 
@@ -446,11 +427,6 @@ class _AtCheckpoint(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Call it."""
         self._action()
-
-
-def _without_end(ids: np.ndarray) -> list[list[int]]:
-    """(B, T) padded ids to lists without END and padding."""
-    return [[int(token) for token in row if token not in (PAD, END)] for row in ids]
 
 
 def _build(config: Config, pieces: int) -> TranslationModel:

@@ -132,7 +132,8 @@ def test_no_process_outlives_the_one_it_works_for(
     tokenizer.save(tmp_path)
     script = textwrap.dedent(
         """
-        import sys, time
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored
         from pathlib import Path
         from keras_transformer.data import corpus, encoding
         from keras_transformer.data.tokenizer import Tokenizer
@@ -157,8 +158,11 @@ def test_no_process_outlives_the_one_it_works_for(
     assert len(children) == 2
 
     process.send_signal(number)
-    # The others' errors come over the same pipe: it ends when all have ended.
-    _, errors = process.communicate(timeout=60)
+    try:
+        # The others' errors come over the same pipe: it ends when all have ended.
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
 
     assert process.returncode != 0
     assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)
