@@ -230,7 +230,7 @@ class TrainConfig:
     """Steps between two lines of progress."""
     tensorboard: bool = False
     """Write scalars, dev translations and pictures of attention for TensorBoard, into the run
-    folder; tensorboard and matplotlib must be installed."""
+    folder; tensorboard must be installed."""
     seed: int = 1
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"

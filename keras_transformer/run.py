@@ -6,7 +6,7 @@ tokenizer/  data/      the SentencePiece models and the encoded corpora
 log.txt                progress for people
 metrics.jsonl          progress for programs: a record for each checkpoint and average
 steps.jsonl            one for every train.log_every steps
-curves.png             both as a picture, where matplotlib is installed
+curves.png             both as a picture
 tensorboard/           event files, where train.tensorboard is true
 checkpoints/           the last ones, with optimizer and dropout state, for --resume
 best.weights.h5        the weights that translate
