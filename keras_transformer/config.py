@@ -191,8 +191,9 @@ class TrainConfig:
     """Target tokens in a batch, of all devices and workers together, padding not counted;
     source tokens have the same limit."""
     device_tokens: int = 0
-    """Target tokens that a device takes at once; what is more of its share of a batch follows,
-    and the gradients are added up: the same update in less memory. 0 takes all at once."""
+    """Target tokens, about, that a device takes at once; what is more of its share of a batch
+    follows, and the gradients are added up: the update of the whole batch in less memory (only
+    dropout draws other numbers). 0 takes all at once."""
     warmup_steps: int = 4_000
     """Steps of rising learning rate (section 5.3)."""
     learning_rate_factor: float = 1.0

@@ -87,14 +87,12 @@ def ended_by_sigterm() -> Iterator[None]:
     """Within, SIGTERM ends the program with status 143 as an exit does: what is aside goes."""
 
     def end(number: int, frame: object) -> None:
+        print("terminated", file=sys.stderr)
         raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
-    except SystemExit:
-        print("terminated", file=sys.stderr)
-        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

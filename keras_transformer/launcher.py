@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -10,8 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_transformer.cores import cores
 
@@ -19,13 +21,14 @@ GRACE = 20.0
 """Seconds that workers have to save and leave, before they are killed."""
 USAGE = 2
 """The status of a mistake of the user, which another start would only repeat."""
+_PARENT_GONE = 1  # PR_SET_PDEATHSIG of Linux
 
 
 def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
     """Run ``keras_transformer.train`` in several processes, and wait for them.
 
     Where one of them falls, the others, which wait for it, are stopped, and all begin again
-    from the last checkpoint.
+    from the last checkpoint. SIGTERM and SIGINT go to all of them, and end it.
 
     Args:
         words: The options of each.
@@ -37,29 +40,80 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
         The exit status: 0, or that of the first worker that fell; 128 and its number for a
         signal.
     """
-    for attempt in range(restarts + 1):
-        goes_on = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
-        status = _once([*words, *["--resume"] * goes_on], workers)
-        if status in (0, USAGE) or status in (128 + signal.SIGTERM, 128 + signal.SIGINT):
-            return status
-        if attempt < restarts:
-            print(
-                f"a worker ended with status {status}; all begin again from the last checkpoint "
-                f"({restarts - attempt - 1} restarts left)",
-                file=sys.stderr,
-                flush=True,
-            )
+    with _Workers() as team:
+        for attempt in range(restarts + 1):
+            goes_on = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
+            team.start([*words, *["--resume"] * goes_on], workers)
+            status = team.wait()
+            team.end()
+            if team.signal:
+                return 128 + team.signal
+            if status in (0, USAGE):
+                return status
+            if attempt < restarts:
+                print(
+                    f"a worker ended with status {status}; all begin again from the last "
+                    f"checkpoint ({restarts - attempt - 1} restarts left)",
+                    file=sys.stderr,
+                    flush=True,
+                )
     return status
 
 
-def _once(words: Sequence[str], workers: int) -> int:
-    ports = free_ports(workers)
-    places = [f"127.0.0.1:{port}" for port in ports]
-    processes = [_start(words, places, index) for index in range(workers)]
-    with _passing_on(processes):
-        status = _wait(processes)
-    _end(processes)
-    return status
+class _Workers:
+    """Processes, and the signals that come for them; none outlives this."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Workers:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._pass_on)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _pass_on(self, number: int, frame: object) -> None:
+        self.signal = number
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    def start(self, words: Sequence[str], count: int) -> None:
+        """Start all of them."""
+        places = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        self._processes = []
+        for index in range(count):
+            if not self.signal:
+                self._processes.append(_start(words, places, index))
+
+    def wait(self) -> int:
+        """Until all have ended well, or one has not: its status."""
+        while True:
+            found = [process.poll() for process in self._processes]
+            fallen = [status if status > 0 else 128 - status for status in found if status]
+            if fallen:
+                return USAGE if USAGE in fallen else fallen[0]
+            if None not in found:
+                return 0
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """Stop those that still run: they wait for one that is gone, or are about to leave."""
+        deadline = time.monotonic() + GRACE
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _start(words: Sequence[str], places: list[str], index: int) -> subprocess.Popen[bytes]:
@@ -70,48 +124,13 @@ def _start(words: Sequence[str], places: list[str], index: int) -> subprocess.Po
         [sys.executable, "-m", "keras_transformer.train", *words],
         env=environment | os.environ | {"TF_CONFIG": json.dumps(task)},
         start_new_session=True,  # Ctrl-C comes to this process, which passes it on
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Until all have ended well, or one has not: its status."""
-    while True:
-        found = [process.poll() for process in processes]
-        fallen = [status for status in found if status]
-        if fallen:
-            return fallen[0] if fallen[0] > 0 else 128 - fallen[0]
-        if None not in found:
-            return 0
-        time.sleep(0.1)
-
-
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Stop those that still run: they wait for one that is gone, or are about to leave too."""
-    deadline = time.monotonic() + GRACE
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(max(deadline - time.monotonic(), 0.0))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-@contextlib.contextmanager
-def _passing_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Within, SIGTERM and SIGINT go to the workers."""
-
-    def pass_on(number: int, frame: object) -> None:
-        for process in processes:
-            process.send_signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _end_with_parent() -> None:
+    """In a worker: SIGTERM comes should the launcher be killed."""
+    ctypes.CDLL(None).prctl(_PARENT_GONE, signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:

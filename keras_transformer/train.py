@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.cli import SECTIONS, Options, UsageError, build_parser, load_config
-from keras_transformer.entry import import_tensorflow, run_main
+from keras_transformer.entry import ended_by_sigterm, import_tensorflow, run_main
 from keras_transformer.launcher import launch
 
 MANUAL = """Train a Transformer on parallel text; everything lands in a run folder.
@@ -40,8 +40,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="Go on with the run. Its configuration is in its folder; only options that do "
-        "not change the model or the data can be given anew.",
+        help="Go on with the run. Its configuration is in its folder; of the options only search.* "
+        "and those of train that change no result can be given anew: max_steps, max_minutes, "
+        "patience, keep_best, log_every, tensorboard, device_tokens, recompute.",
     )
     parser.add_argument(
         "--accept_changes",
@@ -79,17 +80,19 @@ def main(argv: Sequence[str]) -> None:
     config = None if resume else options.config()
     if _launched(options, argv, run):
         return
-    import_tensorflow()
-    from keras_transformer.run import Run
-    from keras_transformer.training import trainer
+    # Also where nothing is done with the signal otherwise: in a container's first process.
+    with ended_by_sigterm():
+        import_tensorflow()
+        from keras_transformer.run import Run
+        from keras_transformer.training import trainer
 
-    trainer.train(
-        config or options.config(Run.open(run).config),
-        run,
-        resume=resume,
-        devices=options.own.devices,
-        accept_changes=bool(options.own.accept_changes),
-    )
+        trainer.train(
+            config or options.config(Run.open(run).config),
+            run,
+            resume=resume,
+            devices=options.own.devices,
+            accept_changes=bool(options.own.accept_changes),
+        )
 
 
 def _launched(options: Options, argv: Sequence[str], run: Path) -> bool:

@@ -37,17 +37,23 @@ class Best:
 
     @property
     def step(self) -> int:
-        """The step of the best weights."""
+        """The step of the checkpoint that was the best when it was judged."""
         return int(self._checkpoints.best_step.numpy())
 
-    def offer(self, model: keras.Model, scores: Scores, translations: list[str], step: int) -> bool:
+    def offer(
+        self,
+        model: keras.Model,
+        scores: Scores,
+        translations: list[str],
+        step: int | None = None,
+    ) -> bool:
         """Keep the weights of ``model`` if none before were as good.
 
         Args:
             model: With the weights that were judged.
             scores: What was found.
             translations: Of the dev set, with these weights.
-            step: How many steps they have taken.
+            step: Of the checkpoint; None for an average, which patience does not count.
 
         Returns:
             Whether they are the best.
@@ -60,14 +66,14 @@ class Best:
             if translations:
                 self._run.write_dev_translations(translations)
         self._checkpoints.best_score.assign(score)
-        self._checkpoints.best_step.assign(step)
+        if step is not None:
+            self._checkpoints.best_step.assign(step)
         return True
 
     def offer_record(self, record: dict[str, Any]) -> None:
         """Take note of an average that was judged, and perhaps kept, in an earlier part."""
         if merit(record, self._config.best_by) > self.score:
             self._checkpoints.best_score.assign(merit(record, self._config.best_by))
-            self._checkpoints.best_step.assign(record["step"])
 
     def keep_if_among(self, model: keras.Model, records: list[dict[str, Any]], step: int) -> None:
         """Keep the weights of a checkpoint if it is one of the ``keep_best`` so far."""

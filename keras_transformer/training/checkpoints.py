@@ -86,11 +86,14 @@ class Checkpoints:
         for step in set(there) - kept:
             self._remove(step)
 
-    def restore_latest(self, log: Callable[[str], None] | None = None) -> bool:
+    def restore_latest(
+        self, log: Callable[[str], None] | None = None, begin_again: bool = False
+    ) -> bool:
         """Go back to the last checkpoint that is whole, if there is one; later ones go.
 
         Args:
             log: Told of each one that is damaged.
+            begin_again: Whether to do without any where none is whole.
 
         Raises:
             CheckpointError: All are damaged, or the last belongs to another model.
@@ -105,7 +108,13 @@ class Checkpoints:
                 break
             damaged.append(f"{self._path(step)}: damaged: {damage}")
         else:
-            raise CheckpointError("; ".join(damaged))
+            if not begin_again:
+                raise CheckpointError("; ".join(damaged))
+            for each, line in zip(reversed(there), damaged, strict=True):
+                if log:
+                    log(f"{line}; beginning again")
+                self._remove(each)
+            return False
         try:
             self._checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:

@@ -31,6 +31,16 @@ SLURM_PORT = 8888
 """Where the workers of a Slurm job meet; the second one of a node has the next port."""
 
 
+# What no other worker can be the cause of.
+_OWN_FAULTS = (
+    tf.errors.ResourceExhaustedError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+)
+
+
 class DistributionError(UserError):
     """Devices or workers that are not there."""
 
@@ -108,6 +118,8 @@ class Distribution:
         """
         try:
             yield
+        except _OWN_FAULTS:
+            raise
         except tf.errors.OpError as error:
             if self.workers == 1:
                 raise

@@ -73,14 +73,16 @@ def train(
         board.check_installed()
     distribution = Distribution(devices)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(distribution.losses_told())
         if distribution.chief:
             lines: list[str] = []
-            ready = 0.0
             try:
                 run, prepared = _opened(config, path, resume, accept_changes, lines, stack)
-                ready = 1.0
-            finally:
-                distribution.told_by_chief([ready])
+            except BaseException:
+                with contextlib.suppress(tf.errors.OpError):  # the error itself matters more
+                    distribution.told_by_chief([0.0])
+                raise
+            distribution.told_by_chief([1.0])
         else:
             lines = []
             if not all(distribution.told_by_chief([0.0])):
@@ -92,8 +94,7 @@ def train(
         journal = Journal(path, silent=not distribution.chief)
         for line in lines:  # told before there was a journal
             journal.note(line)
-        with distribution.losses_told():
-            return Training(run, prepared, journal, distribution).execute()
+        return Training(run, prepared, journal, distribution).execute()
 
 
 def _opened(
@@ -191,9 +192,11 @@ class Training:
             try:
                 self._execute()
             except Stopped as stop:
+                saved = max(self.checkpoints.there(), default=0)
                 self.journal.line(
-                    f"stopped by {stop.name}; saved at step {self._saved()}, "
-                    "--resume goes on from there"
+                    f"stopped by {stop.name}; saved at step {saved}, --resume goes on from there"
+                    if saved
+                    else f"stopped by {stop.name} before the first step; --resume begins"
                 )
                 raise  # without a picture: to leave soon matters more
             except NotFiniteError as error:
@@ -216,7 +219,7 @@ class Training:
         due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
         if due and not any(record["step"] == step for record in records):
             self._checkpoint(progress)  # a signal came before it was judged
-        elif self._finished() and not is_checkpoint(records[-1]) and self._has_best():
+        elif self._finished() and not self._untried(records) and self._has_best():
             self.journal.line(
                 f"finished before: {step} steps, {self.run.path}; a larger train.max_steps, "
                 "train.max_minutes or train.patience goes on"
@@ -232,9 +235,11 @@ class Training:
     def _has_best(self) -> bool:
         return self.run.best_weights.exists()
 
-    def _saved(self) -> int:
-        """The step of the newest checkpoint."""
-        return max(self.checkpoints.there(), default=0)
+    def _untried(self, records: list[dict[str, Any]]) -> list[str]:
+        """The kinds of average, by their names in the records, that are still to be judged."""
+        kinds = ["averaged", *["moving_average"] * (self._config.moving_average > 0)]
+        tried = [record for record in records if record["step"] == self.checkpoints.step]
+        return [kind for kind in kinds if not any(kind in record for record in tried)]
 
     def _agreed(self, wishes: list[bool]) -> list[bool]:
         """What any of the workers wishes."""
@@ -246,10 +251,12 @@ class Training:
         """Go back to the last checkpoint, if any; give the records up to it."""
         if self.distribution.chief:
             self.checkpoints.clear_away()
-        restored = self.checkpoints.restore_latest(self.journal.line)
+        # The first checkpoint may have been stopped in the midst of being written.
+        judged = [record for record in self.journal.records() if is_checkpoint(record)]
+        restored = self.checkpoints.restore_latest(self.journal.line, begin_again=len(judged) < 2)
         self.distribution.wait()  # the others have read before the chief writes
         self._check_together()
-        if not restored and self._has_best():
+        if not restored and self._has_best() and len(judged) > 1:
             raise RunError(
                 f"{self.run.path / 'checkpoints'}: no checkpoint is left to go on from; "
                 f"{self.run.best_weights.name} still translates. Remove it to begin again"
@@ -299,11 +306,11 @@ class Training:
                 verbose=0,
             )
         except tf.errors.ResourceExhaustedError as error:
-            at_once = self._config.device_tokens or self._config.batch_tokens
+            now = self._config.batch_tokens / self.distribution.devices / self.pieces
+            field = "batch_tokens" if self._config.jit else "device_tokens"
             raise TrainingError(
-                "the memory does not suffice for a step; a train.device_tokens smaller than the "
-                f"{math.ceil(at_once / self.distribution.devices):,} target tokens of now needs "
-                "less, and gives the same update"
+                f"the memory does not suffice for a step; a train.{field} smaller than the "
+                f"{math.ceil(now):,} target tokens of now needs less"
             ) from error
 
     def _stretch_ends(self, progress: Progress) -> None:
@@ -342,6 +349,8 @@ class Training:
         self._save(seconds)
         self._best.forget_others(records)
         self.journal.line(f"checkpoint at step {step}: {told(scores)}{' (best)' if best else ''}")
+        if self.distribution.workers == 1:  # several agree after their next step
+            self._request.check()
 
     def _judged(self, seconds: float = 0.0) -> tuple[Scores, list[str], float]:
         """What the chief finds on the dev set, and its clock; told to all workers.
@@ -378,15 +387,17 @@ class Training:
 
     def _finish(self, progress: Progress) -> None:
         """Try averages of the weights; keep what translates best."""
+        untried = self._untried(self.journal.records())
         averaged = len(self.checkpoints.averaged())
         moving = [average.numpy() for average in self.model.optimizer.moving_averages()]
-        self._try(
-            "average",
-            self.checkpoints.average(),
-            f"average of the last {averaged} checkpoints",
-            {"averaged": averaged},
-        )
-        if self._config.moving_average:
+        if "averaged" in untried:
+            self._try(
+                "average",
+                self.checkpoints.average(),
+                f"average of the last {averaged} checkpoints",
+                {"averaged": averaged},
+            )
+        if "moving_average" in untried:
             record = {"moving_average": self._config.moving_average}
             self._try("moving_average", moving, "moving average", record)
         self._show.end()
@@ -398,11 +409,10 @@ class Training:
         step = self.checkpoints.step
         self.model.set_weights(weights)
         scores, translations, _ = self._judged()
-        best = self._best.offer(self.model, scores, translations, step)
+        best = self._best.offer(self.model, scores, translations)
         self.journal.record({"step": step, **record, **scores})
         self._show.average(kind, step, scores)
-        stays = "" if best else f"; the best of step {self._best.step} stays"
-        self.journal.line(f"{name}: {told(scores)}{' (best)' if best else stays}")
+        self.journal.line(f"{name}: {told(scores)}{' (best)' if best else '; not the best'}")
 
     def _describe(self) -> None:
         config = self.run.config

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_transformer.config import Config
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
+from keras_transformer.training.best import Best
 from keras_transformer.training.checkpoints import CheckpointError
 from keras_transformer.training.journal import TrainingError
 
@@ -83,6 +84,30 @@ def test_patience_ends_a_run_that_gets_no_better(reversal: Reversal, tmp_path: P
     assert [record["step"] for record in records(longer)] == [2, 4, 6, 8, 8, 10, 10]
 
 
+def test_an_average_is_no_checkpoint_to_wait_after(copied: Run) -> None:
+    """Patience has ended a run: that its average was the best does not make it go on."""
+    config = dataclasses.replace(copied.config.train, patience=2, best_by="loss")
+    training = trainer.Training(copied, copied.prepared(print), trainer.Journal(copied.path))
+    best = Best(copied, config, training.checkpoints, writes=False)
+    assert best.offer(training.model, {"dev_loss": 3.0}, [], step=2)
+    assert best.is_long_ago(6)
+    assert best.offer(training.model, {"dev_loss": 2.0}, [])
+    best.offer_record({"step": 6, "averaged": 2, "dev_loss": 1.0})
+    assert best.is_long_ago(6)
+    assert best.score == -1.0
+
+
+def test_an_average_that_a_signal_kept_from_being_tried_is_tried_on_resuming(
+    reversal: Reversal, tmp_path: Path
+) -> None:
+    run = trainer.train(reversal(moving_average=0.5, best_by="loss"), tmp_path / "run")
+    found = records(run)
+    lines = (run.path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run.path / "metrics.jsonl").write_text("".join(lines[:-1]))
+    trainer.train(run.config, run.path, resume=True)
+    assert records(run) == found
+
+
 # Checkpoints
 
 
@@ -105,6 +130,29 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert ours.keys() == theirs.keys()
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("left", ["nothing", "a damaged one"])
+def test_stopped_in_its_first_checkpoint_a_run_begins_again(
+    copied: Run,
+    trained: Run,
+    left: str,
+    last_checkpoint: Callable[[Path], dict[str, np.ndarray]],
+) -> None:
+    """The best weights and the record are there already; the checkpoint is not, or not whole."""
+    for step in (2, 4, 6):
+        for path in (copied.path / "checkpoints").glob(f"step-{step}.*"):
+            if step == 2 and left == "a damaged one":
+                path.write_bytes(path.read_bytes()[:20])
+            else:
+                path.unlink()
+    first = (copied.path / "metrics.jsonl").read_text().splitlines(keepends=True)[0]
+    (copied.path / "metrics.jsonl").write_text(first)
+    trainer.train(copied.config, copied.path, resume=True)
+    ours, theirs = last_checkpoint(copied.path), last_checkpoint(trained.path)
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    assert [record["step"] for record in records(copied)] == [2, 4, 6, 6]
 
 
 def test_a_loss_that_is_no_number_keeps_the_batch_that_made_it_so(
