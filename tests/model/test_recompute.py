@@ -52,7 +52,7 @@ def _assert_close(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
 
 
 @pytest.mark.parametrize("attention", ["plain", "blocks"])
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_gradients_are_those_without(
     norm: str, attention: str, tiny_config: Any, scatter: Any
 ) -> None:
@@ -123,6 +123,7 @@ def test_mixed_precision(tiny_config: Any, scatter: Any) -> None:
     _assert_close(found, expected, 0.01)
 
 
+@pytest.mark.slow
 def test_micro_batches_in_a_loop_with_the_tape_inside(tiny_config: Any, scatter: Any) -> None:
     @tf.function
     def summed(model: keras.Model) -> list[tf.Tensor]:
