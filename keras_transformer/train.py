@@ -7,7 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli import SECTIONS, Options, UsageError, build_parser, load_config
+from keras_transformer.cli import (
+    SECTIONS,
+    Options,
+    Parser,
+    UsageError,
+    build_parser,
+    load_config,
+)
 from keras_transformer.entry import ended_by_sigterm, import_tensorflow, run_main
 from keras_transformer.launcher import launch
 
@@ -31,6 +38,30 @@ A run that is ended by SIGTERM or Ctrl-C saves first, and exits with status 143 
 def main(argv: Sequence[str]) -> None:
     """Train, or go on training."""
     parser = build_parser("train", MANUAL, list(SECTIONS))
+    _add_options(parser)
+    options = load_config(parser, argv)
+    run = run_folder(options)
+    resume = bool(options.own.resume)
+    config = None if resume else options.config()
+    if _launched(options, argv, run):
+        return
+    # Also where nothing is done with the signal otherwise: in a container's first process.
+    with ended_by_sigterm():
+        import_tensorflow()
+        from keras_transformer.run import Run
+        from keras_transformer.training import trainer
+
+        trainer.train(
+            config or options.config(Run.open(run).config),
+            run,
+            resume=resume,
+            devices=options.own.devices,
+            accept_changes=bool(options.own.accept_changes),
+        )
+
+
+def _add_options(parser: Parser) -> None:
+    """Add what is no field of the configuration."""
     parser.add_argument(
         "--run",
         metavar="DIR",
@@ -74,25 +105,6 @@ def main(argv: Sequence[str]) -> None:
         help="With --workers: begin again from the last checkpoint when one of them falls, so "
         "many times.",
     )
-    options = load_config(parser, argv)
-    run = run_folder(options)
-    resume = bool(options.own.resume)
-    config = None if resume else options.config()
-    if _launched(options, argv, run):
-        return
-    # Also where nothing is done with the signal otherwise: in a container's first process.
-    with ended_by_sigterm():
-        import_tensorflow()
-        from keras_transformer.run import Run
-        from keras_transformer.training import trainer
-
-        trainer.train(
-            config or options.config(Run.open(run).config),
-            run,
-            resume=resume,
-            devices=options.own.devices,
-            accept_changes=bool(options.own.accept_changes),
-        )
 
 
 def _launched(options: Options, argv: Sequence[str], run: Path) -> bool:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any
+from typing import IO, Any, cast
 
 from keras_transformer.data.corpus import Pair, chunks
 from keras_transformer.data.store import Sentences
@@ -139,18 +139,17 @@ class _Workers:
 
 
 def _send(process: subprocess.Popen[bytes], value: object) -> None:
-    assert process.stdin
+    pipe = cast(IO[bytes], process.stdin)
     try:
-        pickle.dump(value, process.stdin, pickle.HIGHEST_PROTOCOL)
-        process.stdin.flush()
+        pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
+        pipe.flush()
     except OSError as error:
         raise _ended(process) from error
 
 
 def _receive(process: subprocess.Popen[bytes]) -> Any:
-    assert process.stdout
     try:
-        return pickle.load(process.stdout)
+        return pickle.load(cast(IO[bytes], process.stdout))
     except (EOFError, pickle.UnpicklingError, OSError) as error:
         raise _ended(process) from error
 

@@ -241,23 +241,6 @@ def test_bleu_that_cannot_be_measured_is_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_loss_that_is_no_number_keeps_the_batch_that_made_it_so(
-    reversal: Reversal, tmp_path: Path
-) -> None:
-    config = reversal(learning_rate_factor=1e30, checkpoint_every=4, dev_sentences=0)
-    place = r"at step 2, batch 2 of epoch 1; .*The pairs of that step are in .*bad_batch\.json"
-    with pytest.raises(TrainingError, match=place):
-        trainer.train(config, tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "bad_batch.json").read_text())
-    assert told["step"] == 2
-    sources = Path(f"{config.data.train}.a").read_text().splitlines()
-    assert len(told["pairs"]) > 10
-    for pair in told["pairs"]:
-        assert pair["source"] == sources[pair["position"]]
-        assert pair["target"] == pair["source"][::-1]
-    assert not list((tmp_path / "run").glob("checkpoints/*"))
-
-
 def test_spoilt_weights_are_never_saved(reversal: Reversal, tmp_path: Path) -> None:
     """The loss of the first step is a number; what its update leaves behind is none."""
     config = reversal(learning_rate_factor=1e30, checkpoint_every=1, dev_sentences=0)
