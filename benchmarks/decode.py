@@ -126,7 +126,7 @@ def figures(one: Running, case: Case, sentences: int, tokens: int) -> Figures:
 def fixed(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures]]:
     """Translations of one length by the base model."""
     vocabulary = 32_000
-    model = ModelConfig(source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+    model = ModelConfig(source_vocabulary_size=vocabulary, target_vocabulary_size=vocabulary)
     field = Field(arguments, settings_for(arguments, folder, model, task="exact", run=None))
     sources = random_sources(texts(arguments.data, "en"), vocabulary)
     results = {}
@@ -200,13 +200,13 @@ def trained(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figur
 
 def length(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures]]:
     """Milliseconds of each token, with the cache and without."""
-    model = ModelConfig(source_vocabulary=32_000, target_vocabulary=32_000)
+    model = ModelConfig(source_vocabulary_size=32_000, target_vocabulary_size=32_000)
     settings = settings_for(
         arguments, folder, model, task="positions", run=None, length=PLACES[-1] + HALF + 2
     )
     ours = CONTESTANTS["ours"]
     prepare(ours, sys.executable, settings)
-    sources = random_sources(texts(arguments.data, "en"), model.source_vocabulary)
+    sources = random_sources(texts(arguments.data, "en"), model.source_vocabulary_size)
     sources = sources[: arguments.sentences or 8]
     rows = []
     for cache in (True, False):

@@ -87,7 +87,7 @@ def model_step(case: Figures) -> Callable[[int, int], Any]:
 
     vocabulary = 32_000
     config = ModelConfig(vocabulary, vocabulary, attention=case["attention"])
-    model = transformer.build(config, recompute=case["recompute"])
+    model = transformer.build(config, gradient_checkpointing=case["gradient_checkpointing"])
     features, matrix = transformer.features(model), transformer.projection(model).matrix
     variables = model.trainable_variables
     optimizer = keras.optimizers.Adam(1e-4)
@@ -147,8 +147,8 @@ def attention(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Fi
     """One layer at growing lengths."""
     for name, kind, causal in (
         ("plain", "plain", False),
-        ("blocks", "blocks", False),
-        ("blocks, decoder", "blocks", True),
+        ("blockwise", "blockwise", False),
+        ("blocks, decoder", "blockwise", True),
     ):
         last: Figures | None = None
         for length in arguments.lengths:
@@ -165,9 +165,20 @@ def attention(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Fi
 def step(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Figures]:
     """The base model."""
     for sentences, length in SHAPES:
-        for kind, recompute in (("plain", False), ("plain", True), ("blocks", True)):
-            case = {"workload": "step", "name": f"{kind}{', recompute' if recompute else ''}"}
-            case |= {"attention": kind, "recompute": recompute, "sentences": sentences}
+        for kind, gradient_checkpointing in (
+            ("plain", False),
+            ("plain", True),
+            ("blockwise", True),
+        ):
+            case = {
+                "workload": "step",
+                "name": f"{kind}{', gradient_checkpointing' if gradient_checkpointing else ''}",
+            }
+            case |= {
+                "attention": kind,
+                "gradient_checkpointing": gradient_checkpointing,
+                "sentences": sentences,
+            }
             yield in_process(case | {"length": length, "repeats": arguments.repeats}, kept)
 
 

@@ -59,8 +59,8 @@ def configuration(model: str, batch_tokens: int, data: DataConfig, prepared: Pre
         data=data,
         model=dataclasses.replace(
             chosen.model,
-            source_vocabulary=tokenizer.source.size,
-            target_vocabulary=tokenizer.target.size,
+            source_vocabulary_size=tokenizer.source.size,
+            target_vocabulary_size=tokenizer.target.size,
         ),
         train=dataclasses.replace(chosen.train, batch_tokens=batch_tokens),
     )

@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from keras_transformer.checks import ConfigError, require, require_choice, require_positive
+from keras_transformer.validation import ConfigError, require, require_choice, require_positive
 
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Embeddings = Literal["tied", "decoder", "untied"]
 Algorithm = Literal["unigram", "bpe"]
-Attention = Literal["plain", "blocks"]
+Attention = Literal["plain", "blockwise"]
 OnLong = Literal["cut", "refuse"]
 Precision = Literal["float32", "bfloat16"]
 BestBy = Literal["bleu", "loss"]
@@ -34,9 +34,9 @@ WHY_NOT = {
 class ModelConfig:
     """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
-    source_vocabulary: int = 0
+    source_vocabulary_size: int = 0
     """Size of the source vocabulary; 0 means that the tokenizer decides."""
-    target_vocabulary: int = 0
+    target_vocabulary_size: int = 0
     """Size of the target vocabulary; 0 means that the tokenizer decides."""
     encoder_layers: int = 6
     """N of the encoder (section 3.1)."""
@@ -69,14 +69,14 @@ class ModelConfig:
     and projection share; untied: three matrices."""
     attention: Attention = "plain"
     """How attention is computed in training, with the same result: plain keeps the weights of
-    all pairs of positions, which grow with the square of the length; blocks computes them a
+    all pairs of positions, which grow with the square of the length; blockwise computes them a
     second time and grows with the length only, for sentences of several hundred tokens."""
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "heads", "d_ff"):
             require_positive(self, "model", name)
         require_positive(self, "model", "max_positions")
-        for name in ("source_vocabulary", "target_vocabulary", "d_key", "d_value"):
+        for name in ("source_vocabulary_size", "target_vocabulary_size", "d_key", "d_value"):
             value = getattr(self, name)
             require(value >= 0, f"model.{name}", "0 or more", value)
         for name in ("dropout", "attention_dropout", "feed_forward_dropout"):
@@ -105,10 +105,10 @@ class ModelConfig:
             )
         if self.embeddings == "tied":
             require(
-                self.source_vocabulary == self.target_vocabulary,
+                self.source_vocabulary_size == self.target_vocabulary_size,
                 "model.embeddings",
                 "decoder or untied where the vocabularies differ in size "
-                f"({self.source_vocabulary} and {self.target_vocabulary})",
+                f"({self.source_vocabulary_size} and {self.target_vocabulary_size})",
                 self.embeddings,
             )
 
@@ -144,7 +144,7 @@ class DataConfig:
     """Language that is written; it also chooses the tokenizer of BLEU."""
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
-    vocabulary: int = 10_000
+    vocabulary_size: int = 10_000
     """Pieces to learn; a corpus too small for it gets as many as it can give."""
     joint: bool = True
     """One vocabulary for both languages; tied embeddings need it."""
@@ -168,7 +168,9 @@ class DataConfig:
         require_choice(self, "data", "algorithm", Algorithm)
         require_choice(self, "data", "on_long", OnLong)
         # 4 special pieces, 256 bytes, and room for at least some text.
-        require(self.vocabulary >= 300, "data.vocabulary", "300 or more", self.vocabulary)
+        require(
+            self.vocabulary_size >= 300, "data.vocabulary_size", "300 or more", self.vocabulary_size
+        )
         require(self.max_tokens >= 2, "data.max_tokens", "2 or more", self.max_tokens)
         require(
             self.max_ratio == 0.0 or self.max_ratio > 1.0,
@@ -190,7 +192,7 @@ class TrainConfig:
     batch_tokens: int = 25_000
     """Target tokens in a batch, of all devices and workers together, padding not counted;
     source tokens have the same limit."""
-    device_tokens: int = 0
+    micro_batch_tokens: int = 0
     """Target tokens, about, that a device takes at once; what is more of its share of a batch
     follows, and the gradients are added up: the update of the whole batch in less memory (only
     dropout draws other numbers). 0 takes all at once."""
@@ -213,7 +215,7 @@ class TrainConfig:
     average: int = 5
     """Last checkpoints averaged at the end (section 6.1); the average becomes the model where
     it does better on the dev set."""
-    moving_average: float = 0.0
+    ema_decay: float = 0.0
     """Decay of an exponential average of the weights over all steps, such as 0.999, which is
     tried at the end as well; 0 keeps none."""
     keep_best: int = 1
@@ -238,7 +240,7 @@ class TrainConfig:
     """Arithmetic of the layers; weights, loss and softmax stay in float32."""
     jit: bool = False
     """Compile the step with XLA. Batches then come in a few fixed shapes."""
-    recompute: bool = False
+    gradient_checkpointing: bool = False
     """Keep no activations inside of a layer but compute them a second time in the backward
     pass: less memory, or larger batches, for the time of a second forward pass."""
 
@@ -258,7 +260,7 @@ class TrainConfig:
         )
         for name in (
             "max_minutes",
-            "device_tokens",
+            "micro_batch_tokens",
             "clip_norm",
             "patience",
             "dev_sentences",
@@ -266,7 +268,7 @@ class TrainConfig:
         ):
             value = getattr(self, name)
             require(value >= 0, f"train.{name}", "0 or more", value)
-        for name in ("adam_beta_1", "adam_beta_2", "label_smoothing", "moving_average"):
+        for name in ("adam_beta_1", "adam_beta_2", "label_smoothing", "ema_decay"):
             value = getattr(self, name)
             require(0.0 <= value < 1.0, f"train.{name}", "0 <= value < 1", value)
         require_choice(self, "train", "best_by", BestBy)
@@ -278,10 +280,10 @@ class TrainConfig:
         )
         require_choice(self, "train", "precision", Precision)
         require(
-            not (self.jit and self.device_tokens),
-            "train.device_tokens",
+            not (self.jit and self.micro_batch_tokens),
+            "train.micro_batch_tokens",
             "0 with train.jit, which needs whole batches of fixed shapes",
-            self.device_tokens,
+            self.micro_batch_tokens,
         )
 
 

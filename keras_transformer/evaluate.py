@@ -11,8 +11,15 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from keras_transformer.cli import Options, Parser, UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, add_speed, load_translator, output, progress, run_main
+from keras_transformer.cli.main import (
+    add_run,
+    add_speed,
+    load_translator,
+    output,
+    progress,
+    run_main,
+)
+from keras_transformer.cli.options import Options, Parser, UsageError, build_parser, load_config
 
 MANUAL = """Translate held-out sentences with a run and score the result: BLEU, chrF2 and TER by
 sacreBLEU, each with its signature.

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli import UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, ended_by_sigterm, import_tensorflow, run_main
+from keras_transformer.cli.main import add_run, ended_by_sigterm, import_tensorflow, run_main
+from keras_transformer.cli.options import UsageError, build_parser, load_config
 
 MANUAL = """Make a SavedModel of a run that TensorFlow Serving (2.20 or newer) takes as it is: text
 in, text out, with tokenizer, search and detokenizer inside.
@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
     }
     settings = ExportSettings(**chosen)
     from keras_transformer.run import Run
-    from keras_transformer.serving.folder import next_version
+    from keras_transformer.serving.version_folder import next_version
 
     run = Run.open(Path(own.run))
     run.check_weights()
@@ -95,9 +95,9 @@ def main(argv: Sequence[str]) -> None:
     _log("starting TensorFlow")
     import_tensorflow()
     if settings.format == "ctranslate2":
-        from keras_transformer.serving.ctranslate2_model import export
+        from keras_transformer.serving.ctranslate2.export import export
     else:
-        from keras_transformer.serving.saved_model import export
+        from keras_transformer.serving.saved_model.export import export
 
     with ended_by_sigterm():
         print(export(run, search, Path(own.to), settings, _log))

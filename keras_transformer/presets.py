@@ -19,7 +19,7 @@ _TINY: dict[str, Any] = {
         "dropout": 0.3,
         "attention_dropout": 0.1,
     },
-    "data": {"vocabulary": 10_000},
+    "data": {"vocabulary_size": 10_000},
     "train": {
         "max_steps": 8_000,
         "batch_tokens": 4_350,  # at most; about 4,096 real tokens on average
@@ -43,7 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "d_ff": 256,
             "dropout": 0.1,
         },
-        "data": {"vocabulary": 2_500},
+        "data": {"vocabulary_size": 2_500},
         "train": {
             "max_steps": 1_000,
             "batch_tokens": 2_048,
@@ -67,7 +67,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "d_ff": 1024,
             "dropout": 0.3,
         },
-        "data": {"vocabulary": 10_000},
+        "data": {"vocabulary_size": 10_000},
         "train": {
             "max_steps": 20_000,
             "batch_tokens": 4_096,
@@ -77,10 +77,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
     },
     # The paper's two models (Table 3).
-    "base": {"data": {"vocabulary": 37_000}},
+    "base": {"data": {"vocabulary_size": 37_000}},
     "big": {
         "model": {"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3},
-        "data": {"vocabulary": 37_000},
+        "data": {"vocabulary_size": 37_000},
         "train": {"max_steps": 300_000, "average": 20},
     },
 }

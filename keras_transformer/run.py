@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from keras_transformer import files
+from keras_transformer import system
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 from keras_transformer.data.corpus import DataError, Pair
 from keras_transformer.data.prepare import Prepared, dev_text, prepare
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
-from keras_transformer.files import FileError
+from keras_transformer.system import FileError
 
 if TYPE_CHECKING:
     import keras
@@ -79,7 +79,7 @@ class Run:
         staging = path.with_name(f".{path.name}.partial")
         try:
             staging.mkdir(parents=True, exist_ok=True)
-            with files.alone(staging):
+            with system.alone(staging):
                 run = cls._stage(staging, config, log)
                 staging.rename(path)
         except OSError as error:
@@ -92,7 +92,7 @@ class Run:
         """Make the run in a folder of which nothing stays if that fails."""
         try:
             for name in os.listdir(staging):  # left by a start that was killed
-                files.remove(staging / name)
+                system.remove(staging / name)
             prepared = prepare(config.data, staging, log)
             run = cls(staging, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
@@ -131,7 +131,7 @@ class Run:
         Raises:
             FileError: Another process does so now.
         """
-        with files.alone(self.path):
+        with system.alone(self.path):
             yield
 
     @property
@@ -171,10 +171,10 @@ class Run:
         staging = self.path / ".preparing"
         try:
             if staging.exists():  # left by a start that was killed
-                files.remove(staging)
+                system.remove(staging)
             staging.mkdir()
             prepare(self.config.data, staging, log, self.tokenizer())
-            files.remove(self.path / "data")
+            system.remove(self.path / "data")
             (staging / "data").rename(self.path / "data")
         except OSError as error:
             raise RunError(f"{self.path}: cannot prepare the data: {error}") from error
@@ -251,8 +251,8 @@ class Run:
         import keras
 
         bare = keras.Model(model.input, model.output)
-        files.check_space(self.path, 4 * model.count_params())
-        with files.aside(path) as place:
+        system.check_space(self.path, 4 * model.count_params())
+        with system.aside(path) as place:
             bare.save_weights(place)
 
     def write_config(self) -> None:
@@ -262,7 +262,7 @@ class Run:
             FileError: The file cannot be written; what was there before stays.
         """
         text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        with files.aside(self.path / "config.yaml") as place:
+        with system.aside(self.path / "config.yaml") as place:
             place.write_text(text, encoding="utf-8")
 
     def write_dev_translations(self, lines: list[str]) -> None:
@@ -271,7 +271,7 @@ class Run:
         Raises:
             FileError: The file cannot be written; what was there before stays.
         """
-        with files.aside(self.path / "dev.translations.txt") as place:
+        with system.aside(self.path / "dev.translations.txt") as place:
             place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
@@ -317,9 +317,11 @@ def _parameters(weights: Path) -> int:
 def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:
     """The configuration with the sizes that the tokenizer has."""
     source, target = tokenizer.source.size, tokenizer.target.size
-    for name, size in (("source_vocabulary", source), ("target_vocabulary", target)):
+    for name, size in (("source_vocabulary_size", source), ("target_vocabulary_size", target)):
         given = getattr(config.model, name)
         if given not in (0, size):
             raise RunError(f"model.{name}: expected 0 or the tokenizer's {size}, got {given}")
-    model = dataclasses.replace(config.model, source_vocabulary=source, target_vocabulary=target)
+    model = dataclasses.replace(
+        config.model, source_vocabulary_size=source, target_vocabulary_size=target
+    )
     return dataclasses.replace(config, model=model)

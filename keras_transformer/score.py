@@ -6,8 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli import UsageError, build_parser, load_config
-from keras_transformer.entry import add_run, add_speed, load_translator, output, progress, run_main
+from keras_transformer.cli.main import (
+    add_run,
+    add_speed,
+    load_translator,
+    output,
+    progress,
+    run_main,
+)
+from keras_transformer.cli.options import UsageError, build_parser, load_config
 
 MANUAL = """How probable a model finds translations that are given to it (forced decoding).
 

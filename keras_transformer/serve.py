@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli import Parser, UsageError, bare_parser, parse
-from keras_transformer.entry import import_tensorflow, run_main
-from keras_transformer.serving.server.settings import Settings, check_folder, parse_labels
+from keras_transformer.cli.main import import_tensorflow, run_main
+from keras_transformer.cli.options import Parser, UsageError, bare_parser, parse
+from keras_transformer.server.settings import Settings, check_folder, parse_labels
 
 MANUAL = """Serve the exported model in DIR over HTTP, with TF Serving's REST interface. A stand-in
 for one machine: for production take TF Serving itself, which reads the same folder.
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
     """Serve a model."""
     folder, settings, labels, log_requests = read_options(argv)
     _log_to_stderr()
-    from keras_transformer.serving.server.app import Service, listen, serve
+    from keras_transformer.server.app import Service, listen, serve
 
     taken = listen(settings.host, settings.port)
     logging.getLogger("keras_transformer.serve").info("starting TensorFlow")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli import (
+from keras_transformer.cli.main import ended_by_sigterm, import_tensorflow, run_main
+from keras_transformer.cli.options import (
     SECTIONS,
     Options,
     Parser,
@@ -15,8 +16,7 @@ from keras_transformer.cli import (
     build_parser,
     load_config,
 )
-from keras_transformer.entry import ended_by_sigterm, import_tensorflow, run_main
-from keras_transformer.launcher import launch
+from keras_transformer.cli.workers import launch
 
 MANUAL = """Train a Transformer on parallel text; everything lands in a run folder.
 
@@ -73,7 +73,7 @@ def _add_options(parser: Parser) -> None:
         action="store_true",
         help="Go on with the run. Its configuration is in its folder; of the options only search.* "
         "and those of train that change no result can be given anew: max_steps, max_minutes, "
-        "patience, keep_best, log_every, tensorboard, device_tokens, recompute.",
+        "patience, keep_best, log_every, tensorboard, micro_batch_tokens, recompute.",
     )
     parser.add_argument(
         "--accept_changes",

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from jsonargparse import Namespace
 
-from keras_transformer.appending import appended, skip
-from keras_transformer.cli import Parser, UsageError, build_parser, load_config
-from keras_transformer.entry import (
+from keras_transformer.cli.main import (
     add_run,
     add_speed,
     load_translator,
@@ -24,6 +22,8 @@ from keras_transformer.entry import (
     watched,
     written,
 )
+from keras_transformer.cli.options import Parser, UsageError, build_parser, load_config
+from keras_transformer.cli.resume_output import appended, skip
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_file import Add

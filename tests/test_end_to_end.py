@@ -131,7 +131,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_training_leaves_a_run(trained: Path) -> None:
     steps = [json.loads(line)["step"] for line in (trained / "metrics.jsonl").open()]
     assert steps == [2, 4, 6, 6]
-    size = Run.open(trained).config.model.source_vocabulary
+    size = Run.open(trained).config.model.source_vocabulary_size
     assert 4 + 256 < size < 400
     report = json.loads((trained / "data" / "report.json").read_text())
     assert report["vocabulary"] == {"source": size, "target": size}
@@ -222,7 +222,7 @@ def columns(folder: Path) -> list[str]:
     return ["--data.train", str(folder / "train.tsv"), "--data.dev", str(folder / "val.tsv")]
 
 
-SEPARATE = "--data.joint false --data.vocabulary 300 "
+SEPARATE = "--data.joint false --data.vocabulary_size 300 "
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_bad_corpus_is_refused(
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("--data.vocabulary 299", ("data.vocabulary: expected 300 or more, got 299",)),
+        ("--data.vocabulary_size 299", ("data.vocabulary_size: expected 300 or more, got 299",)),
         ("--train.max_step 3", ("unknown option --train.max_step", "--train.max_steps")),
         ("--train.max_steps 0", ("train.max_steps: expected a number above 0, got 0",)),
         ("--preset huge", ("preset: expected one of demo, tiny",)),
@@ -366,7 +366,7 @@ def state(folder: Path) -> dict[str, bytes]:
         ("", ("en-de: exists already; go on with it by --resume, or name another --run",)),
         ("--resume --model.d_ff 64", ("begun with other values: model.d_ff: 32, now 64",)),
         ("--resume --preset big", ("model.d_model: 16, now 1024", "train.average: 2, now 20")),
-        ("--resume --data.vocabulary 500", ("data.vocabulary: 10000, now 500",)),
+        ("--resume --data.vocabulary_size 500", ("data.vocabulary_size: 10000, now 500",)),
         ("--resume --train.seed 2", ("train.seed: 1, now 2",)),
     ],
 )

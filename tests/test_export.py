@@ -10,12 +10,12 @@ import pytest
 
 from keras_transformer import export, run
 from keras_transformer.config import Config
-from keras_transformer.serving import saved_model
+from keras_transformer.serving.saved_model import export as saved_model
 
 
 @pytest.fixture
 def exported(monkeypatch):
-    """What ``saved_model.export`` was asked for."""
+    """What ``export.export`` was asked for."""
     calls = []
 
     def fake(opened, search, directory, settings, log):
@@ -74,8 +74,8 @@ def test_mistakes(exported, capsys, argv, message) -> None:
 
 
 def test_the_other_format(exported, monkeypatch, capsys) -> None:
-    module = pytest.importorskip("keras_transformer.serving.ctranslate2_model")
-    monkeypatch.setattr(module, "export", saved_model.export)
+    module = pytest.importorskip("keras_transformer.serving.ctranslate2.export")
+    monkeypatch.setattr(module, "export", export.export)
     options = ["--run", "r", "--to", "m", "--format", "ctranslate2", "--dtype", "int8"]
     assert export.main(options) == 0
     ((_, directory, settings),) = exported

@@ -21,9 +21,9 @@ import yaml
 from keras_transformer import run as runs
 from keras_transformer.config import Config, from_dict, to_dict
 from keras_transformer.data.corpus import DataError
-from keras_transformer.files import FileError
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
+from keras_transformer.system import FileError
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
             "dev": str(folder / "dev"),
             "source": "a",
             "target": "b",
-            "vocabulary": 300,
+            "vocabulary_size": 300,
         },
     }
     return from_dict(values)
@@ -82,7 +82,9 @@ def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
     assert os.listdir(tmp_path / "some") == ["run"]
     assert any("pieces" in line for line in lines)
     size = prepared.tokenizer.source.size
-    assert run.config.model.source_vocabulary == run.config.model.target_vocabulary == size
+    assert (
+        run.config.model.source_vocabulary_size == run.config.model.target_vocabulary_size == size
+    )
     assert dataclasses.replace(run.config, model=config.model) == config
     assert json.loads((run.path / "versions.json").read_text())["keras"] == keras.__version__
     opened = Run.open(run.path)
@@ -132,8 +134,8 @@ def test_what_is_there_is_not_touched(
         ("data", {"dev": "nowhere/dev"}, "nowhere/dev: expected nowhere/dev.a"),
         (
             "model",
-            {"source_vocabulary": 5000, "target_vocabulary": 5000},
-            r"model\.source_vocabulary: expected 0 or the tokenizer's \d+, got 5000",
+            {"source_vocabulary_size": 5000, "target_vocabulary_size": 5000},
+            r"model\.source_vocabulary_size: expected 0 or the tokenizer's \d+, got 5000",
         ),
     ],
 )

@@ -16,7 +16,7 @@ import urllib.request
 import pytest
 
 from keras_transformer.serve import main, read_options
-from keras_transformer.serving.server.settings import ServeError, Settings, parse_labels
+from keras_transformer.server.settings import ServeError, Settings, parse_labels
 
 SHOUTER = """
 import sys

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from keras_transformer import train
-from keras_transformer.cli import SECTIONS, build_parser, load_config
+from keras_transformer.cli.options import SECTIONS, build_parser, load_config
 from keras_transformer.config import to_dict
 from keras_transformer.presets import preset
 

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_transformer import entry, translate
+from keras_transformer import translate
+from keras_transformer.cli import main
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Alternative, Translation
 
@@ -286,17 +287,17 @@ def test_a_folder_that_is_no_run_is_named(
 def test_progress_is_shown_only_where_it_disturbs_nobody(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with entry.progress(3) as report:
+    with main.progress(3) as report:
         assert report is None  # no terminal
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with entry.progress(3) as report:
+    with main.progress(3) as report:
         assert report is not None
         report(3)
     assert "3/3" in capsys.readouterr().err
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with entry.progress(3) as report:
+    with main.progress(3) as report:
         assert report is None  # the bar would run through the output
-    with entry.progress(10, done=4, elsewhere=True) as report:
+    with main.progress(10, done=4, elsewhere=True) as report:
         assert report is not None
         report(2)
     assert "6/10" in capsys.readouterr().err

@@ -37,16 +37,18 @@ def prepare(settings: dict[str, Any]) -> None:
 
     from keras_transformer.config import ModelConfig
     from keras_transformer.run import Run
-    from keras_transformer.serving import ctranslate2_spec
+    from keras_transformer.serving.ctranslate2 import spec
 
     config = ModelConfig(**settings["model"])
     run = settings["run"]
-    tokenizer: Any = Run.open(Path(run)).tokenizer() if run else Numbers(config.target_vocabulary)
+    tokenizer: Any = (
+        Run.open(Path(run)).tokenizer() if run else Numbers(config.target_vocabulary_size)
+    )
     model = ours.build(settings)
-    spec = ctranslate2_spec.spec(model, config, tokenizer, 1024, "float32")
+    model_spec = spec.build_spec(model, config, tokenizer, 1024, "float32")
     folder = Path(settings["folder"]) / "ctranslate2"
     folder.mkdir()
-    spec.save(str(folder))
+    model_spec.save(str(folder))
 
 
 def load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -59,11 +59,11 @@ def prepare(settings: dict[str, Any]) -> None:
     )
     words = folder / "opennmt-tf.vocabulary"
     special = ["<blank>", "<s>", "</s>"]
-    ordinary = [str(ours_id) for ours_id in order(ours["source_vocabulary"])[3:-1]]
+    ordinary = [str(ours_id) for ours_id in order(ours["source_vocabulary_size"])[3:-1]]
     words.write_text("\n".join([*special, *ordinary]) + "\n", encoding="utf-8")
     exact = settings["length"]
     model.initialize(
-        {"source_vocabulary": str(words), "target_vocabulary": str(words)},
+        {"source_vocabulary_size": str(words), "target_vocabulary_size": str(words)},
         {
             "beam_width": settings["beam"],
             "length_penalty": settings["alpha"],

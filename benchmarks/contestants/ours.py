@@ -18,11 +18,11 @@ import tensorflow as tf  # noqa: E402
 
 from keras_transformer import Translator  # noqa: E402
 from keras_transformer.config import ModelConfig  # noqa: E402
-from keras_transformer.inference.grouping import padded_ids, side_by_side  # noqa: E402
-from keras_transformer.inference.hypotheses import steps_of  # noqa: E402
-from keras_transformer.inference.search import Rules, Steps, beam_search  # noqa: E402
+from keras_transformer.inference.grouping import padded_ids, parallel_map  # noqa: E402
+from keras_transformer.inference.search.hypotheses import steps_of  # noqa: E402
+from keras_transformer.inference.search.strategies import Constraints, Steps, beam_search  # noqa: E402
 from keras_transformer.model import transformer  # noqa: E402
-from keras_transformer.model.decoding import Decoding  # noqa: E402
+from keras_transformer.model.incremental.decoder import IncrementalDecoder  # noqa: E402
 from keras_transformer.run import Run  # noqa: E402
 
 
@@ -32,7 +32,7 @@ def search_exactly(
     """The best translation of just ``length`` tokens, (B, length) ids, END last.
 
     Args:
-        start: ``Decoding.start``, or what stands in for it.
+        start: ``IncrementalDecoder.start``, or what stands in for it.
         source: (B, S) int32.
         settings: ``beam``, ``alpha`` and ``length``.
         times: Where to note when each step begins.
@@ -47,7 +47,7 @@ def search_exactly(
         tf.fill([tf.shape(source)[0]], length),
         beam=beam,
         alpha=settings["alpha"],
-        rules=Rules(min_length=length),
+        rules=Constraints(min_length=length),
     )
     return found.tokens[:, 0]
 
@@ -64,7 +64,7 @@ class WithoutCache:
         self._projection = transformer.projection(model)
 
     def start(self, source: tf.Tensor, beam: int) -> tuple[Any, tf.Tensor]:
-        """As ``Decoding.start``; the state is the source (R, S) and the tokens so far (R, t)."""
+        """As ``IncrementalDecoder.start``; the state: source (R, S), tokens so far (R, t)."""
 
         def step(tokens: tf.Tensor, position: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
             source, target = state
@@ -140,7 +140,7 @@ def exact(settings: dict[str, Any]) -> Any:
     workers = settings["workers"]
     if workers > 1:
         tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
-    decoding = Decoding(build(settings), fixed=True)
+    decoding = IncrementalDecoder(build(settings), fixed=True)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def find(source: tf.Tensor) -> tf.Tensor:
@@ -151,7 +151,7 @@ def exact(settings: dict[str, Any]) -> Any:
         return ids
 
     def answer(request: dict[str, Any]) -> list[list[int]]:
-        found = side_by_side(translate, request["batches"], workers)
+        found = parallel_map(translate, request["batches"], workers)
         return [ids for batch in found for ids in batch]
 
     return answer
@@ -160,7 +160,11 @@ def exact(settings: dict[str, Any]) -> Any:
 def positions(settings: dict[str, Any]) -> Any:
     """Answers with the times, in seconds, at which each step of a search begins."""
     model = build(settings)
-    start = Decoding(model, fixed=True).start if settings["cache"] else WithoutCache(model).start
+    start = (
+        IncrementalDecoder(model, fixed=True).start
+        if settings["cache"]
+        else WithoutCache(model).start
+    )
     times = tf.Variable(tf.zeros([settings["length"]], tf.float64))
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)

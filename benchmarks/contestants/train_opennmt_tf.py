@@ -85,8 +85,8 @@ def main() -> None:
             "data": {
                 "train_features_file": str(text / "source"),
                 "train_labels_file": str(text / "target"),
-                "source_vocabulary": words,
-                "target_vocabulary": words,
+                "source_vocabulary_size": words,
+                "target_vocabulary_size": words,
                 # An end after the source too, as ours has.
                 "source_sequence_controls": {"start": False, "end": True},
             },

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.seen import Seen
+from keras_transformer.data.deduplication import Seen
 from keras_transformer.errors import UserError
 
 # Line numbers that a report names for each reason.
@@ -72,9 +72,9 @@ def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Ite
     """
     if spec.startswith("tfds:"):
         # Imported here, as TensorFlow takes seconds and plain files do not need it.
-        from keras_transformer.data import tfds_corpus
+        from keras_transformer.data import tfds
 
-        pairs = tfds_corpus.read(spec.removeprefix("tfds:"), source, target, split)
+        pairs = tfds.read(spec.removeprefix("tfds:"), source, target, split)
         stream: Iterator[Pair] = (Pair(line, *texts) for line, texts in enumerate(pairs, start=1))
     elif spec.startswith("builtin:"):
         stream = _builtin_pairs(spec, source, target, split)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.config import ConfigError, DataConfig
-from keras_transformer.cores import cores
 from keras_transformer.data.corpus import (
     CHUNK,
     CleaningReport,
@@ -28,6 +27,7 @@ from keras_transformer.data.corpus import (
 from keras_transformer.data.encoding import encoded
 from keras_transformer.data.store import EncodedStore, Sentences, write_sentences
 from keras_transformer.data.tokenizer import Tokenizer, emptied, sample
+from keras_transformer.system import cores
 
 FORMAT = 2
 """Version of the files that ``prepare`` writes, kept in the fingerprint."""
@@ -135,7 +135,7 @@ def _cleaned(config: DataConfig, report: CleaningReport) -> Iterator[Pair]:
 def _learn(config: DataConfig, log: Log) -> tuple[Tokenizer, int]:
     """The tokenizer, and the number of pairs in the corpus."""
     report = CleaningReport()
-    log(f"tokenizer: learning {config.vocabulary} pieces from {config.train}")
+    log(f"tokenizer: learning {config.vocabulary_size} pieces from {config.train}")
     cleaned = _told(_cleaned(config, report), "tokenizer: read", 0, log)
     drawn = sample((pair.source, pair.target) for pair in cleaned)
     if not drawn:  # say why before the tokenizer fails

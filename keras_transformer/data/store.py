@@ -75,17 +75,17 @@ class Sentences:
 
 
 def write_store(
-    prefix: Path, pairs: Iterable[EncodedPair], vocabulary: int = np.iinfo(SMALL).max + 1
+    prefix: Path, pairs: Iterable[EncodedPair], vocabulary_size: int = np.iinfo(SMALL).max + 1
 ) -> None:
     """Stream encoded pairs to disk, holding a few thousand of them in memory.
 
     Args:
         prefix: As for ``write_sentences``.
         pairs: Source ids and target ids, without start, end and padding; either may be empty.
-        vocabulary: As for ``write_sentences``.
+        vocabulary_size: As for ``write_sentences``.
 
     Raises:
-        StoreError: No pairs at all, or an id that is special or not below ``vocabulary``.
+        StoreError: No pairs at all, or an id that is special or not below ``vocabulary_size``.
     """
     stream = iter(pairs)
     chunks = iter(lambda: list(islice(stream, CHUNK)), [])
@@ -95,14 +95,14 @@ def write_store(
             (Sentences.of([source for source, _ in chunk]), Sentences.of([t for _, t in chunk]))
             for chunk in chunks
         ),
-        vocabulary,
+        vocabulary_size,
     )
 
 
 def write_sentences(
     prefix: Path,
     chunks: Iterable[tuple[Sentences, Sentences]],
-    vocabulary: int = np.iinfo(SMALL).max + 1,
+    vocabulary_size: int = np.iinfo(SMALL).max + 1,
 ) -> None:
     """Stream encoded pairs to disk, a chunk of them at a time.
 
@@ -112,10 +112,10 @@ def write_sentences(
         prefix: Where: ``DIR/train`` makes ``DIR/train.json`` and four more files. What is
             there under that name is replaced.
         chunks: As many sources as targets in each.
-        vocabulary: Every id is below it. Up to 65,536 (the default) an id takes two bytes.
+        vocabulary_size: Every id is below it. Up to 65,536 (the default) an id takes two bytes.
 
     Raises:
-        StoreError: No pairs at all, or an id that is special or not below ``vocabulary``.
+        StoreError: No pairs at all, or an id that is special or not below ``vocabulary_size``.
     """
     prefix.parent.mkdir(parents=True, exist_ok=True)
     endings = [f"{side}.{kind}" for side in SIDES for kind in KINDS]
@@ -124,7 +124,7 @@ def write_sentences(
     try:
         for ending, path in aside.items():
             files[ending] = path.open("wb")
-        header = _stream(prefix, chunks, vocabulary, files)
+        header = _stream(prefix, chunks, vocabulary_size, files)
         for file in files.values():
             file.close()
         _publish(prefix, aside, header)
@@ -137,15 +137,15 @@ def write_sentences(
 def _stream(
     prefix: Path,
     chunks: Iterable[tuple[Sentences, Sentences]],
-    vocabulary: int,
+    vocabulary_size: int,
     files: dict[str, BinaryIO],
 ) -> dict[str, Any]:
     """Write all chunks to the open files; return the header."""
-    dtype = SMALL if vocabulary <= np.iinfo(SMALL).max + 1 else LARGE
+    dtype = SMALL if vocabulary_size <= np.iinfo(SMALL).max + 1 else LARGE
     count = 0
     for chunk in chunks:
         for side, sentences in zip(SIDES, chunk, strict=True):
-            _check_ids(sentences, vocabulary, f"{prefix}, {side}", count)
+            _check_ids(sentences, vocabulary_size, f"{prefix}, {side}", count)
             files[f"{side}.ids"].write(sentences.ids.astype(dtype).tobytes())
             files[f"{side}.lengths"].write((sentences.lengths + 1).astype(LENGTH).tobytes())
         count += len(chunk[0].lengths)
@@ -155,15 +155,15 @@ def _stream(
     return {"format": FORMAT, "pairs": count, "ids": dtype, "bytes": sizes}
 
 
-def _check_ids(sentences: Sentences, vocabulary: int, place: str, before: int) -> None:
+def _check_ids(sentences: Sentences, vocabulary_size: int, place: str, before: int) -> None:
     # A pad inside a sentence would silently shorten it for the masks and the loss.
     ids = sentences.ids
-    bad = (ids < 0) | (ids >= vocabulary) | (ids == PAD) | (ids == START) | (ids == END)
+    bad = (ids < 0) | (ids >= vocabulary_size) | (ids == PAD) | (ids == START) | (ids == END)
     if bad.any():
         at = int(np.argmax(bad))
         pair = before + int(np.searchsorted(np.cumsum(sentences.lengths), at, side="right")) + 1
         raise StoreError(
-            f"{place}, pair {pair}: expected ids below {vocabulary} other than padding, start "
+            f"{place}, pair {pair}: expected ids below {vocabulary_size} other than padding, start "
             f"and end ({PAD}, {START}, {END}), got {int(ids[at])}"
         )
 

@@ -163,7 +163,7 @@ class Tokenizer:
         """Learn the pieces from the two sides of a corpus.
 
         The same text gives the same tokenizer, bit for bit. A corpus too small for
-        ``config.vocabulary`` gives as many pieces as it can (``source.size``).
+        ``config.vocabulary_size`` gives as many pieces as it can (``source.size``).
 
         Args:
             sources: Lines of the source side; read once, and all held in memory: a large
@@ -298,10 +298,10 @@ def _train(lines: list[str], config: DataConfig) -> bytes:
         )
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_without_rare_characters(normal, config.vocabulary),
+        sentence_iterator=_without_rare_characters(normal, config.vocabulary_size),
         model_writer=model,
         model_type=config.algorithm,
-        vocab_size=config.vocabulary,
+        vocab_size=config.vocabulary_size,
         hard_vocab_limit=False,
         character_coverage=1.0,
         byte_fallback=True,

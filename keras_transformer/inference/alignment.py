@@ -95,7 +95,7 @@ def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tens
     by people.
 
     Args:
-        weights: For each decoder layer (B, H, T, S), from ``Decoding.forward``.
+        weights: For each decoder layer (B, H, T, S), from ``IncrementalDecoder.forward``.
         labels: (B, T) int32, the tokens predicted with them, padded.
 
     Returns:

@@ -40,7 +40,7 @@ def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int
         first += size
 
 
-def side_by_side(
+def parallel_map(
     compute: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
     """``map`` with several calls at a time; what comes out keeps the order.

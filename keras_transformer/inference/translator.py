@@ -18,10 +18,10 @@ import tensorflow as tf
 from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import END, PAD, SentencePiece, Tokenizer
 from keras_transformer.inference.alignment import Attention, words_of_pieces
-from keras_transformer.inference.graphs import Graphs
-from keras_transformer.inference.grouping import batches, padded_ids, side_by_side, windows
+from keras_transformer.inference.grouping import batches, padded_ids, parallel_map, windows
+from keras_transformer.inference.inference_functions import InferenceFunctions
 from keras_transformer.inference.plain_text import plain
-from keras_transformer.inference.search import Hypotheses
+from keras_transformer.inference.search.strategies import Hypotheses
 from keras_transformer.inference.translation import (
     Alternative,
     Score,
@@ -96,7 +96,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
-        self._graphs = Graphs(model, search, fixed)
+        self._functions = InferenceFunctions(model, search, fixed)
         self._workers = workers
 
     @classmethod
@@ -160,14 +160,14 @@ class Translator:
         filled = [place for place, tokens in enumerate(ids) if tokens]
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
-        rows = max(MAX_LOGITS // (self._graphs.width * self.tokenizer.target.size), 1)
+        rows = max(MAX_LOGITS // (self._functions.width * self.tokenizer.target.size), 1)
         lengths = [len(ids[place]) + 1 for place in filled]
 
         def search(batch: Sequence[int]) -> tuple[list[int], list[Translation]]:
             places = [filled[index] for index in batch]
             source = padded_ids([[*ids[place], END] for place in places])
             prefix = None if begun is None else padded_ids([begun[place] for place in places])
-            found = self._graphs.search(source, prefix)
+            found = self._functions.search(source, prefix)
             translated = list(self._read(found))
             if attention:
                 looked = self._attend(source, found.tokens[:, 0].numpy())
@@ -178,7 +178,7 @@ class Translator:
             return places, translated
 
         groups = batches(lengths, self.search.batch_tokens, rows)
-        for places, translated in side_by_side(search, groups, self._workers):
+        for places, translated in parallel_map(search, groups, self._workers):
             for place, translation in zip(places, translated, strict=True):
                 translations[place] = translation
             _report(progress, len(places))
@@ -253,7 +253,7 @@ class Translator:
         scores: list[Score | None] = [None] * len(sources)
 
         def force(places: list[int]) -> tuple[list[int], list[Score]]:
-            forced = self._graphs.force(
+            forced = self._functions.force(
                 tf.constant(padded_ids([[*source_ids[place], END] for place in places])),
                 tf.constant(padded_ids([[*target_ids[place], END] for place in places])),
             ).numpy()  # (B, T)
@@ -266,7 +266,7 @@ class Translator:
             return places, found
 
         groups = batches(lengths, tokens, len(sources))
-        for places, found in side_by_side(force, groups, self._workers):
+        for places, found in parallel_map(force, groups, self._workers):
             for place, score in zip(places, found, strict=True):
                 scores[place] = score
             _report(progress, len(places))
@@ -314,7 +314,7 @@ class Translator:
 
     def _attend(self, source: np.ndarray, labels: np.ndarray) -> Iterator[Attention]:
         """Where the network looked for each translation of a batch, (B, S) and (B, T) ids."""
-        matrices = self._graphs.attend(tf.constant(source), tf.constant(labels)).numpy()
+        matrices = self._functions.attend(tf.constant(source), tf.constant(labels)).numpy()
         for read, written, matrix in zip(source, labels, matrices, strict=True):
             read, written = (ids[ids != PAD].tolist() for ids in (read, written))
             ended = len(written) - (written[-1:] == [END])

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.model.block_attention import block_attention
-from keras_transformer.model.dropout import Dropout
-from keras_transformer.model.linear import project
-from keras_transformer.model.masks import HIDDEN, look_ahead_mask
+from keras_transformer.model.kernels.blockwise_attention import blockwise_attention
+from keras_transformer.model.kernels.dropout import Dropout
+from keras_transformer.model.kernels.linear import project
+from keras_transformer.model.masks import MASK_VALUE, look_ahead_mask
 from keras_transformer.model.positions import alibi_bias, rotate
 
 DropWeights = Callable[[tf.Tensor], tf.Tensor]
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
     if mask is None:
         weights = tf.nn.softmax(scores)
     else:
-        weights = tf.nn.softmax(tf.where(mask, scores, HIDDEN))
+        weights = tf.nn.softmax(tf.where(mask, scores, MASK_VALUE))
         # A row without any key would otherwise be spread evenly over padding.
         weights *= tf.cast(tf.reduce_any(mask, axis=-1, keepdims=True), tf.float32)
     dropped = weights if dropout is None else dropout(weights)
@@ -78,7 +78,7 @@ class MultiHeadAttention(keras.layers.Layer):
         positions: "rotary" or "alibi" where this layer itself sees positions (in
             self-attention), "none" otherwise.
         attention: "plain" keeps the weights of all pairs of positions for the backward pass,
-            "blocks" computes them anew; see `block_attention`.
+            "blockwise" computes them anew; see `blockwise_attention`.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.positions == "rotary":
             queries = rotate(queries)
         keys, values = self.keys_values(memory)
-        if self.attention == "blocks" and not return_weights:
+        if self.attention == "blockwise" and not return_weights:
             context = self._in_blocks(queries, keys, values, attention_mask, causal, training)
             return project(_merge_heads(context), self.output_kernel)
         length, memory_length = tf.shape(queries)[2], tf.shape(keys)[2]
@@ -176,7 +176,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 return alibi_bias(self.heads, queries, keys, first)
 
         drop = self.dropout.in_blocks() if training and self.dropout_rate else None
-        return block_attention(queries, keys, values, mask, causal, bias, drop)
+        return blockwise_attention(queries, keys, values, mask, causal, bias, drop)
 
     def keys_values(self, x: tf.Tensor) -> KeysValues:
         """(B, S, D) to keys (B, H, S, K) and values (B, H, S, K')."""
@@ -239,7 +239,7 @@ class MultiHeadAttention(keras.layers.Layer):
         queries: tf.Tensor,
         keys_values: KeysValues,
         bias: tf.Tensor,
-        turned: bool = False,
+        keys_transposed: bool = False,
     ) -> tf.Tensor:
         """Attend with scaled queries, merge the heads and project.
 
@@ -252,7 +252,9 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             (R, D).
         """
-        scores = tf.matmul(queries, keys_values.keys, transpose_b=not turned)  # (B, H, W, S)
+        scores = tf.matmul(
+            queries, keys_values.keys, transpose_b=not keys_transposed
+        )  # (B, H, W, S)
         weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         context = tf.matmul(tf.cast(weights, queries.dtype), keys_values.values)
         if context.shape[2] != 1:

@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.attention import KeysValues
-from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.encoder import attention_from
 from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
 from keras_transformer.model.sublayer import SublayerConnection
 
 
-class Place(NamedTuple):
+class StepContext(NamedTuple):
     """Where a search step is, the same for every layer."""
 
     position: tf.Tensor | int
@@ -112,7 +112,7 @@ class DecoderLayer(ConfiguredLayer):
         )
         return (x, weights[0]) if return_weights else x
 
-    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> KeysValues:
+    def cross_attention_cache(self, memory: tf.Tensor, source_mask: tf.Tensor) -> KeysValues:
         """What every step needs of the source.
 
         Args:
@@ -135,7 +135,7 @@ class DecoderLayer(ConfiguredLayer):
         joint_kernel: tf.Tensor,
         past: KeysValues,
         memory: KeysValues,
-        place: Place,
+        context: StepContext,
     ) -> tuple[tf.Tensor, KeysValues]:
         """Decode one position of every row, given keys and values of those before it.
 
@@ -143,7 +143,7 @@ class DecoderLayer(ConfiguredLayer):
             x: (R, D), the W rows of one sentence next to each other.
             joint_kernel: That of the self-attention.
             past: Rows of self-attention keys (B * H * C, W * K) and values (B * H * C, W * K').
-            memory: From ``remember``, once for each sentence.
+            memory: From ``cross_attention_cache``, once for each sentence.
             place: Where all rows are, and what they may see.
 
         Returns:
@@ -154,11 +154,13 @@ class DecoderLayer(ConfiguredLayer):
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
             attention = self.self_attention
-            queries, new = attention.project_position(y, joint_kernel, place.position, place.beam)
+            queries, new = attention.project_position(
+                y, joint_kernel, context.position, context.beam
+            )
             updated = KeysValues(
                 *(
                     # The functional updates copy all of a cache to write one position.
-                    tf.raw_ops.InplaceUpdate(x=rows, i=place.rows, v=own)
+                    tf.raw_ops.InplaceUpdate(x=rows, i=context.rows, v=own)
                     for rows, own in zip(past, new, strict=True)
                 )
             )
@@ -166,17 +168,17 @@ class DecoderLayer(ConfiguredLayer):
             widths = attention.key_width, attention.value_width
             slots = KeysValues(
                 *(
-                    tf.reshape(part, [-1, attention.heads, place.slots, width])
+                    tf.reshape(part, [-1, attention.heads, context.slots, width])
                     for part, width in zip(updated, widths, strict=True)
                 )
             )
-            return attention.attend_from(queries, slots, place.past_bias)
+            return attention.attend_from(queries, slots, context.past_bias)
 
         def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
             attention = self.cross_attention
             # The W rows of a sentence attend to the same keys, as W positions of it would.
-            queries = attention.scaled_queries(y, place.beam)
-            return attention.attend_from(queries, memory, place.memory_bias, turned=True)
+            queries = attention.scaled_queries(y, context.beam)
+            return attention.attend_from(queries, memory, context.memory_bias, keys_transposed=True)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_cross(x, sublayer=attend_to_memory)
@@ -202,10 +204,13 @@ class Decoder(LayerStack):
     """
 
     def __init__(
-        self, config: ModelConfig | dict[str, Any], recompute: bool = False, **kwargs: Any
+        self,
+        config: ModelConfig | dict[str, Any],
+        gradient_checkpointing: bool = False,
+        **kwargs: Any,
     ) -> None:
         layers = ModelConfig.of(config).decoder_layers
-        super().__init__(config, DecoderLayer, layers, recompute, **kwargs)
+        super().__init__(config, DecoderLayer, layers, gradient_checkpointing, **kwargs)
 
     def call(
         self,
@@ -240,9 +245,9 @@ class Decoder(LayerStack):
             weights.append(cross)
         return self.finish(x), weights
 
-    def remember(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[KeysValues]:
-        """`DecoderLayer.remember` of each layer."""
-        return [layer.remember(memory, source_mask) for layer in self.layers]
+    def cross_attention_cache(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[KeysValues]:
+        """`DecoderLayer.cross_attention_cache` of each layer."""
+        return [layer.cross_attention_cache(memory, source_mask) for layer in self.layers]
 
     def joint_kernels(self) -> list[tf.Tensor]:
         """`MultiHeadAttention.joint_kernel` of each layer's self-attention."""
@@ -254,12 +259,12 @@ class Decoder(LayerStack):
         joint_kernels: list[tf.Tensor],
         past: list[KeysValues],
         memory: list[KeysValues],
-        place: Place,
+        context: StepContext,
     ) -> tuple[tf.Tensor, list[KeysValues]]:
         """Decode one position of every row; see `DecoderLayer.step`, which it stacks."""
         kept = []
         for layer, *own in zip(self.layers, joint_kernels, past, memory, strict=True):
-            x, keys_values = layer.step(x, *own, place)
+            x, keys_values = layer.step(x, *own, context)
             kept.append(keys_values)
         return self.finish(x), kept
 

@@ -13,13 +13,13 @@ class TokenEmbedding(keras.layers.Layer):
     """One matrix (V, D): rows are embeddings, and products with it are logits.
 
     Args:
-        vocabulary: V.
+        vocabulary_size: V.
         d_model: D.
     """
 
-    def __init__(self, vocabulary: int, d_model: int, **kwargs: Any) -> None:
+    def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.vocabulary = vocabulary
+        self.vocabulary_size = vocabulary_size
         self.d_model = d_model
 
     def build(self, *shapes: Any) -> None:
@@ -28,7 +28,7 @@ class TokenEmbedding(keras.layers.Layer):
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
         self.matrix = self.add_weight(
             name="matrix",
-            shape=(self.vocabulary, self.d_model),
+            shape=(self.vocabulary_size, self.d_model),
             initializer=initializer,
             # Mixed precision would cast all of it to look up a few rows.
             autocast=False,
@@ -58,7 +58,9 @@ class TokenEmbedding(keras.layers.Layer):
         features = tf.cast(features, self.compute_dtype)
         flat = tf.reshape(features, [-1, self.d_model])
         logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)
-        return tf.reshape(logits, tf.concat([tf.shape(features)[:-1], [self.vocabulary]], axis=0))
+        return tf.reshape(
+            logits, tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], axis=0)
+        )
 
     def columns(self) -> tf.Tensor:
         """The matrix turned around, (D, V) in the type that the layer computes in.
@@ -70,9 +72,12 @@ class TokenEmbedding(keras.layers.Layer):
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> Any:
         """Embeddings in the compute type, logits in float32."""
         if reverse:
-            return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary), dtype="float32")
+            return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary_size), dtype="float32")
         return keras.KerasTensor((*inputs.shape, self.d_model), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return super().get_config() | {"vocabulary": self.vocabulary, "d_model": self.d_model}
+        return super().get_config() | {
+            "vocabulary_size": self.vocabulary_size,
+            "d_model": self.d_model,
+        }

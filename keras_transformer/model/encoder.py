@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.attention import MultiHeadAttention
-from keras_transformer.model.configured import ConfiguredLayer, LayerStack
 from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
 from keras_transformer.model.sublayer import SublayerConnection
 
 
@@ -103,10 +103,13 @@ class Encoder(LayerStack):
     """
 
     def __init__(
-        self, config: ModelConfig | dict[str, Any], recompute: bool = False, **kwargs: Any
+        self,
+        config: ModelConfig | dict[str, Any],
+        gradient_checkpointing: bool = False,
+        **kwargs: Any,
     ) -> None:
         layers = ModelConfig.of(config).encoder_layers
-        super().__init__(config, EncoderLayer, layers, recompute, **kwargs)
+        super().__init__(config, EncoderLayer, layers, gradient_checkpointing, **kwargs)
 
     def call(self, x: tf.Tensor, source_mask: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encode embedded source sentences.

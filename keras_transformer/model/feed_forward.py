@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.model.dropout import Dropout
-from keras_transformer.model.linear import project
+from keras_transformer.model.kernels.dropout import Dropout
+from keras_transformer.model.kernels.linear import project
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

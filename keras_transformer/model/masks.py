@@ -10,7 +10,7 @@ import tensorflow as tf
 
 PAD = 0  # the id of padding, on both sides
 
-HIDDEN = tf.float32.min / 2
+MASK_VALUE = tf.float32.min / 2
 """Added to a score, keeps attention away: half of the lowest number, so that the sum cannot
 overflow to -inf."""
 
@@ -51,9 +51,9 @@ def additive(mask: tf.Tensor) -> tf.Tensor:
         mask: Boolean, any shape.
 
     Returns:
-        float32 of the same shape: 0 where attending is allowed, elsewhere ``HIDDEN``.
+        float32 of the same shape: 0 where attending is allowed, elsewhere ``MASK_VALUE``.
     """
-    return tf.where(mask, 0.0, HIDDEN)
+    return tf.where(mask, 0.0, MASK_VALUE)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.model.dropout import Dropout
+from keras_transformer.model.kernels.dropout import Dropout
 
 
 def _angles(positions: tf.Tensor, width: int) -> tf.Tensor:

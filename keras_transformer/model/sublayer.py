@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.model.dropout import Dropout
+from keras_transformer.model.kernels.dropout import Dropout
 
 EPSILON = 1e-6  # added to the variance
 

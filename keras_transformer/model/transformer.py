@@ -18,7 +18,7 @@ def build(
     config: ModelConfig,
     dtype: str = "float32",
     model_class: type[keras.Model] = keras.Model,
-    recompute: bool = False,
+    gradient_checkpointing: bool = False,
 ) -> keras.Model:
     """Build the network.
 
@@ -37,7 +37,7 @@ def build(
     Raises:
         ConfigError: A vocabulary of size 0.
     """
-    for name in ("source_vocabulary", "target_vocabulary"):
+    for name in ("source_vocabulary_size", "target_vocabulary_size"):
         if getattr(config, name) < 1:
             raise ConfigError(f"model.{name}: expected 1 or more to build a model, got 0")
     source = keras.Input((None,), dtype="int32", name="source")
@@ -45,10 +45,10 @@ def build(
     source_embedding, target_embedding, projection = _embeddings(config, dtype)
 
     source_mask = PaddingMask(name="source_mask")(source)
-    memory = Encoder(config, recompute, name="encoder", dtype=dtype)(
+    memory = Encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)(
         _positions(config, "source_positions", dtype)(source_embedding(source)), source_mask
     )
-    features = Decoder(config, recompute, name="decoder", dtype=dtype)(
+    features = Decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)(
         _positions(config, "target_positions", dtype)(target_embedding(target)),
         memory,
         PaddingMask(name="target_mask")(target),
@@ -69,17 +69,17 @@ def _embeddings(
 ) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
     """Source embedding, target embedding and output projection, some of them the same."""
 
-    def embedding(vocabulary: int, name: str) -> TokenEmbedding:
-        return TokenEmbedding(vocabulary, config.d_model, name=name, dtype=dtype)
+    def embedding(vocabulary_size: int, name: str) -> TokenEmbedding:
+        return TokenEmbedding(vocabulary_size, config.d_model, name=name, dtype=dtype)
 
     if config.embeddings == "tied":
-        shared = embedding(config.source_vocabulary, "embedding")
+        shared = embedding(config.source_vocabulary_size, "embedding")
         return shared, shared, shared
-    source = embedding(config.source_vocabulary, "source_embedding")
-    target = embedding(config.target_vocabulary, "target_embedding")
+    source = embedding(config.source_vocabulary_size, "source_embedding")
+    target = embedding(config.target_vocabulary_size, "target_embedding")
     if config.embeddings == "decoder":
         return source, target, target
-    return source, target, embedding(config.target_vocabulary, "projection")
+    return source, target, embedding(config.target_vocabulary_size, "projection")
 
 
 def source_embedding(model: keras.Model) -> TokenEmbedding:

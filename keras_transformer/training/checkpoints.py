@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer import files
+from keras_transformer import system
 from keras_transformer.errors import UserError
 
 # What TensorFlow raises on reading files that are cut short, changed, or of another model.
@@ -134,7 +134,7 @@ class Checkpoints:
         for path in self._directory.glob("step-*"):
             # step-8_temp/, or step-8.data-00000-of-00001 without its step-8.index
             if path.is_dir() or re.split(r"[._]", path.name)[0] not in whole:
-                files.remove(path)
+                system.remove(path)
 
     def average(self) -> list[np.ndarray]:
         """The mean of the last ``keep`` checkpoints' weights (section 6.1).

@@ -17,7 +17,7 @@ from keras_transformer.data.prepare import Prepared
 from keras_transformer.evaluation.metrics import bleu
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Translator
-from keras_transformer.training.progress import perplexity
+from keras_transformer.training.reporting.progress import perplexity
 
 Scores = dict[str, float]
 MOST_TOKENS = 16_384
@@ -48,7 +48,7 @@ class DevSet:
         self._plan = BatchPlan(
             prepared.dev.source_lengths,
             prepared.dev.target_lengths,
-            min(config.train.device_tokens or config.train.batch_tokens, MOST_TOKENS),
+            min(config.train.micro_batch_tokens or config.train.batch_tokens, MOST_TOKENS),
             config.train.seed,
         )
         self._language = config.data.target
@@ -105,7 +105,7 @@ class DevSet:
         return [item.attention for item in found if item.attention]
 
 
-def merit(scores: Scores, by: str = "bleu") -> float:
+def selection_score(scores: Scores, by: str = "bleu") -> float:
     """What the best weights have most of: BLEU, or the negative loss.
 
     Args:
@@ -115,7 +115,7 @@ def merit(scores: Scores, by: str = "bleu") -> float:
     return scores["dev_bleu"] if by == "bleu" and "dev_bleu" in scores else -scores["dev_loss"]
 
 
-def told(scores: Scores) -> str:
+def format_scores(scores: Scores) -> str:
     """The scores for people."""
     names = {"dev_loss": "dev loss", "dev_perplexity": "dev perplexity", "dev_bleu": "dev BLEU"}
     return ", ".join(f"{names[name]} {value:.2f}" for name, value in scores.items())

@@ -94,7 +94,7 @@ class Distribution:
         here = self.devices // self.workers
         return Shares(self.devices, self.worker * here, here)
 
-    def told_by_chief(self, values: Sequence[float]) -> list[float]:
+    def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
         """Numbers of the chief, told to all: every worker calls it, and waits for the others.
 
         Args:
@@ -103,14 +103,14 @@ class Distribution:
         if self.workers == 1:
             return list(values)
         own = tf.constant(np.array(values if self.chief else np.zeros(len(values)), np.float64))
-        return [float(value) for value in self.added_up(own)]
+        return [float(value) for value in self.all_reduce_sum(own)]
 
     def wait(self) -> None:
         """Go on once every worker is here."""
-        self.told_by_chief([0.0])
+        self.broadcast_from_chief([0.0])
 
     @contextlib.contextmanager
-    def losses_told(self) -> Iterator[None]:
+    def exit_on_lost_worker(self) -> Iterator[None]:
         """Within, the loss of another worker ends this one in a line.
 
         Raises:
@@ -131,7 +131,7 @@ class Distribution:
             )
             raise SystemExit(WORKER_LOST) from error
 
-    def added_up(self, own: tf.Tensor) -> np.ndarray:
+    def all_reduce_sum(self, own: tf.Tensor) -> np.ndarray:
         """A tensor of each worker, added up over the workers."""
         return np.asarray(self._add(own))
 

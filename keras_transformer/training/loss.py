@@ -174,13 +174,18 @@ def _softmax_terms_in_passes(
             for_matrix + terms.for_matrix,
         )
 
-    def pieces(shape: list[int | None]) -> tf.TensorArray:
+    def micro_batches(shape: list[int | None]) -> tf.TensorArray:
         return tf.TensorArray(tf.float32, size=passes, element_shape=shape, infer_shape=False)
 
     _, log_sums, for_rows, for_matrix = tf.while_loop(
         lambda i, *_: i < passes,
         body,
-        (0, pieces([None]), pieces([None, rows.shape[-1]]), tf.zeros(tf.shape(matrix), tf.float32)),
+        (
+            0,
+            micro_batches([None]),
+            micro_batches([None, rows.shape[-1]]),
+            tf.zeros(tf.shape(matrix), tf.float32),
+        ),
         parallel_iterations=1,
     )
     return _SoftmaxTerms(log_sums.concat(), for_rows.concat(), for_matrix)

@@ -22,7 +22,7 @@ class Reduced:
     def finalize_variable_values(self, var_list: Any) -> None:
         """Nothing: `fit` would put the moving average of the weights in their place."""
 
-    def moving_averages(self) -> list[tf.Tensor]:
+    def ema_weights(self) -> list[tf.Tensor]:
         """The exponential average of each trainable weight; none without ``use_ema``."""
         averages = self._model_variables_moving_average if self.use_ema else []  # type: ignore[attr-defined]
         return [variable.value for variable in averages]

@@ -7,7 +7,7 @@ import dataclasses
 from keras_transformer.config import Config, to_dict
 from keras_transformer.run import RunError
 
-# What may differ: nothing that the weights or the data depend on. device_tokens changes the
+# What may differ: nothing that the weights or the data depend on. micro_batch_tokens changes the
 # order in which sums are added up, and what dropout draws, no more than other devices would.
 # dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
 RESUMABLE = (
@@ -15,21 +15,21 @@ RESUMABLE = (
     "max_minutes",
     "log_every",
     "tensorboard",
-    "device_tokens",
-    "recompute",
+    "micro_batch_tokens",
+    "gradient_checkpointing",
     "patience",
     "keep_best",
 )
 
 # What no option makes acceptable: the encoded text and the embeddings are made for it.
-_TOKENIZER = ("source", "target", "algorithm", "vocabulary", "joint")
+_TOKENIZER = ("source", "target", "algorithm", "vocabulary_size", "joint")
 
 
 def with_vocabulary_of(old: Config, new: Config) -> Config:
     """``new``, with the sizes of ``old`` where it leaves them to the tokenizer."""
     sizes = {
         name: getattr(new.model, name) or getattr(old.model, name)
-        for name in ("source_vocabulary", "target_vocabulary")
+        for name in ("source_vocabulary_size", "target_vocabulary_size")
     }
     return dataclasses.replace(new, model=dataclasses.replace(new.model, **sizes))
 

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.model import transformer
-from keras_transformer.model.dropout import noise
+from keras_transformer.model.kernels.dropout import dropout_seed
 from keras_transformer.training.loss import TokenLoss, projected_loss
 
 
@@ -19,7 +19,7 @@ class StepOptions(NamedTuple):
     """Label smoothing."""
     seed: int = 1
     """Of dropout."""
-    pieces: int = 1
+    micro_batches: int = 1
     """Parts that a device computes one after the other, adding up their gradients."""
     clip_norm: float = 0.0
     """Greatest norm of all gradients together; 0 leaves them as they are."""
@@ -59,8 +59,8 @@ class TranslationModel(keras.Model):
         Raises:
             ValueError: XLA with several pieces.
         """
-        if options.jit and options.pieces > 1:
-            raise ValueError(f"pieces: expected 1 with jit, got {options.pieces}")
+        if options.jit and options.micro_batches > 1:
+            raise ValueError(f"pieces: expected 1 with jit, got {options.micro_batches}")
         self._features = transformer.features(self)
         self._options = options
         optimizer.build(self.trainable_variables)
@@ -158,8 +158,8 @@ class TranslationModel(keras.Model):
         seed = tf.constant([self._options.seed, 0])
         for number in (self.optimizer.iterations.value, replica.replica_id_in_sync_group):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(number, tf.int32))
-        pieces = self._options.pieces
-        if pieces == 1:
+        micro_batches = self._options.micro_batches
+        if micro_batches == 1:
             return self._piece(inputs, labels, seed)
 
         rows = tf.shape(labels)[0]
@@ -167,7 +167,7 @@ class TranslationModel(keras.Model):
 
         def add(i: tf.Tensor, sums: _Sums, gradients: list[tf.Tensor]) -> Any:
             some = {
-                name: _trimmed(ids[i * rows // pieces : (i + 1) * rows // pieces])
+                name: _trimmed(ids[i * rows // micro_batches : (i + 1) * rows // micro_batches])
                 for name, ids in batch.items()
             }
             more, further = self._piece(
@@ -177,7 +177,7 @@ class TranslationModel(keras.Model):
 
         zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
         _, sums, gradients = tf.while_loop(
-            lambda i, *_: i < pieces,
+            lambda i, *_: i < micro_batches,
             add,
             (0, _Sums(*[tf.constant(0.0)] * len(_Sums._fields)), zeros),
             parallel_iterations=1,
@@ -187,7 +187,7 @@ class TranslationModel(keras.Model):
     def _piece(
         self, inputs: Any, labels: tf.Tensor, seed: tf.Tensor
     ) -> tuple[_Sums, list[tf.Tensor]]:
-        with noise(seed), tf.GradientTape() as tape:
+        with dropout_seed(seed), tf.GradientTape() as tape:
             result = self.token_loss(inputs, labels, training=True)
             variables = [variable.value for variable in self.trainable_variables]
             gradients = tape.gradient(result.loss, variables)

@@ -20,25 +20,26 @@ from keras_transformer.data.prepare import Prepared
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
-from keras_transformer.training import bad_batch, bar, board
-from keras_transformer.training.best import Best, is_checkpoint
+from keras_transformer.training import bad_batch
+from keras_transformer.training.best_weights import BestWeights, is_checkpoint
 from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.dev_set import DevSet, Scores, told
+from keras_transformer.training.dev_set import DevSet, Scores, format_scores
 from keras_transformer.training.distribution import Distribution, DistributionError
-from keras_transformer.training.journal import Journal, TrainingError, tell
 from keras_transformer.training.optimizer import ReducedAdam
-from keras_transformer.training.progress import (
+from keras_transformer.training.reporting import progress_bar, tensorboard
+from keras_transformer.training.reporting.progress import (
     NotFiniteError,
     Progress,
     check_finite,
     duration,
 )
+from keras_transformer.training.reporting.reporter import Reporter
+from keras_transformer.training.reporting.run_log import RunLog, TrainingError, tell
+from keras_transformer.training.reporting.summary import summary
 from keras_transformer.training.resuming import check_resumable, with_vocabulary_of
 from keras_transformer.training.schedule import NoamSchedule
-from keras_transformer.training.show import Show
 from keras_transformer.training.step import StepOptions, TranslationModel
 from keras_transformer.training.stopping import Stopped, StopRequest
-from keras_transformer.training.summary import summary
 
 
 def train(
@@ -70,31 +71,31 @@ def train(
     if config.train.dev_sentences:
         metrics(config.data.target)  # what BLEU needs is missed now, not at the first checkpoint
     if config.train.tensorboard:
-        board.check_installed()
+        tensorboard.check_installed()
     distribution = Distribution(devices)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(distribution.losses_told())
+        stack.enter_context(distribution.exit_on_lost_worker())
         if distribution.chief:
             lines: list[str] = []
             try:
                 run, prepared = _opened(config, path, resume, accept_changes, lines, stack)
             except BaseException:
                 with contextlib.suppress(tf.errors.OpError):  # the error itself matters more
-                    distribution.told_by_chief([0.0])
+                    distribution.broadcast_from_chief([0.0])
                 raise
-            distribution.told_by_chief([1.0])
+            distribution.broadcast_from_chief([1.0])
         else:
             lines = []
-            if not all(distribution.told_by_chief([0.0])):
+            if not all(distribution.broadcast_from_chief([0.0])):
                 raise DistributionError("the chief could not begin; its own message says why")
             run = Run.open(path)
             if resume:
                 run = dataclasses.replace(run, config=with_vocabulary_of(run.config, config))
             prepared = run.prepared(lambda line: None)
-        journal = Journal(path, silent=not distribution.chief)
+        run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # told before there was a journal
-            journal.note(line)
-        return Training(run, prepared, journal, distribution).execute()
+            run_log.note(line)
+        return Training(run, prepared, run_log, distribution).execute()
 
 
 def _opened(
@@ -137,12 +138,12 @@ class Training:
         self,
         run: Run,
         prepared: Prepared,
-        journal: Journal,
+        run_log: RunLog,
         distribution: Distribution | None = None,
     ) -> None:
         config = run.config
         self.run = run
-        self.journal = journal
+        self.run_log = run_log
         self.distribution = distribution or Distribution()
         self._config = config.train
         self._prepared = prepared
@@ -154,14 +155,16 @@ class Training:
         # Before any tensorflow-text tokenizer exists: seeding destroys those.
         keras.utils.set_random_seed(config.train.seed)
         with self.distribution.strategy.scope():
-            self.model = _build(config, self.pieces)
+            self.model = _build(config, self.micro_batches)
         self.checkpoints = Checkpoints(
             run.path / "checkpoints",
             self.model,
             keep=config.train.average,
             every=config.train.checkpoint_every,
         )
-        self._best = Best(run, config.train, self.checkpoints, writes=self.distribution.chief)
+        self._best = BestWeights(
+            run, config.train, self.checkpoints, writes=self.distribution.chief
+        )
         self._plan = BatchPlan(
             prepared.train.source_lengths,
             prepared.train.target_lengths,
@@ -170,13 +173,13 @@ class Training:
             fixed_shapes=self._config.jit,
         )
         self.dev_set = DevSet(self.model, prepared, config)
-        self._show = Show(run, journal, self.dev_set, writes=self.distribution.chief)
+        self._reporter = Reporter(run, run_log, self.dev_set, writes=self.distribution.chief)
         self._request = StopRequest()
 
     @property
-    def pieces(self) -> int:
+    def micro_batches(self) -> int:
         """Parts in which a device takes its share of a batch, so that each fits it."""
-        at_once = self._config.device_tokens
+        at_once = self._config.micro_batch_tokens
         share = self._config.batch_tokens / self.distribution.devices
         return math.ceil(share / at_once) if at_once else 1
 
@@ -193,7 +196,7 @@ class Training:
                 self._execute()
             except Stopped as stop:
                 saved = max(self.checkpoints.there(), default=0)
-                self.journal.line(
+                self.run_log.line(
                     f"stopped by {stop.name}; saved at step {saved}, --resume goes on from there"
                     if saved
                     else f"stopped by {stop.name} before the first step; --resume begins"
@@ -208,26 +211,26 @@ class Training:
         self._describe()
         progress = Progress(
             self._config,
-            self.journal,
+            self.run_log,
             float(self.checkpoints.seconds.numpy()),
             self._plan.batches_per_epoch,
             self._request,
             self._agreed,
-            self._show.steps,
+            self._reporter.steps,
         )
         step = self.checkpoints.step
         due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
         if due and not any(record["step"] == step for record in records):
             self._checkpoint(progress)  # a signal came before it was judged
         elif self._finished() and not self._untried(records) and self._has_best():
-            self.journal.line(
+            self.run_log.line(
                 f"finished before: {step} steps, {self.run.path}; a larger train.max_steps, "
                 "train.max_minutes or train.patience goes on"
             )
-            self._show.draw(anew=False)
+            self._reporter.draw(anew=False)
             return
         silent = not self.distribution.chief
-        with bar.shown(self._config.max_steps, step, silent) as progress.bar:
+        with progress_bar.shown(self._config.max_steps, step, silent) as progress.bar:
             while not self._finished():
                 self._fit(progress)
         self._finish(progress)
@@ -237,7 +240,7 @@ class Training:
 
     def _untried(self, records: list[dict[str, Any]]) -> list[str]:
         """The kinds of average, by their names in the records, that are still to be judged."""
-        kinds = ["averaged", *["moving_average"] * (self._config.moving_average > 0)]
+        kinds = ["averaged", *["ema_decay"] * (self._config.ema_decay > 0)]
         tried = [record for record in records if record["step"] == self.checkpoints.step]
         return [kind for kind in kinds if not any(kind in record for record in tried)]
 
@@ -245,15 +248,15 @@ class Training:
         """What any of the workers wishes."""
         if self.distribution.workers == 1:
             return wishes
-        return (self.distribution.added_up(tf.constant(wishes, tf.float64)) > 0).tolist()
+        return (self.distribution.all_reduce_sum(tf.constant(wishes, tf.float64)) > 0).tolist()
 
     def _restore(self) -> list[dict[str, Any]]:
         """Go back to the last checkpoint, if any; give the records up to it."""
         if self.distribution.chief:
             self.checkpoints.clear_away()
         # The first checkpoint may have been stopped in the midst of being written.
-        judged = [record for record in self.journal.records() if is_checkpoint(record)]
-        restored = self.checkpoints.restore_latest(self.journal.line, begin_again=len(judged) < 2)
+        judged = [record for record in self.run_log.records() if is_checkpoint(record)]
+        restored = self.checkpoints.restore_latest(self.run_log.line, begin_again=len(judged) < 2)
         self.distribution.wait()  # the others have read before the chief writes
         self._check_together()
         if not restored and self._has_best() and len(judged) > 1:
@@ -263,18 +266,18 @@ class Training:
             )
         if self.distribution.chief:
             self.run.write_config()  # not before it is known to fit
-        records = self.journal.forget_after(self.checkpoints.step)
-        self._show.forget_after(self.checkpoints.step)
+        records = self.run_log.forget_after(self.checkpoints.step)
+        self._reporter.forget_after(self.checkpoints.step)
         for record in records:
             # An average is judged after the last checkpoint, which cannot know of it.
             if not is_checkpoint(record):
                 self._best.offer_record(record)
         if restored:
-            self.journal.line(f"going on after step {self.checkpoints.step}")
+            self.run_log.line(f"going on after step {self.checkpoints.step}")
         return records
 
     def _check_together(self) -> None:
-        [step] = self.distribution.told_by_chief([self.checkpoints.step])
+        [step] = self.distribution.broadcast_from_chief([self.checkpoints.step])
         if step != self.checkpoints.step:
             raise DistributionError(
                 f"{self.run.path}: expected the chief's checkpoint of step {step:.0f}, found "
@@ -302,18 +305,18 @@ class Training:
                 # An epoch of `fit` is the stretch between two checkpoints.
                 steps_per_epoch=short or every,
                 epochs=1 if short else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, _AtCheckpoint(lambda: self._stretch_ends(progress))],
+                callbacks=[progress, _AtCheckpoint(lambda: self._interval_ends(progress))],
                 verbose=0,
             )
         except tf.errors.ResourceExhaustedError as error:
-            now = self._config.batch_tokens / self.distribution.devices / self.pieces
-            field = "batch_tokens" if self._config.jit else "device_tokens"
+            now = self._config.batch_tokens / self.distribution.devices / self.micro_batches
+            field = "batch_tokens" if self._config.jit else "micro_batch_tokens"
             raise TrainingError(
                 f"the memory does not suffice for a step; a train.{field} smaller than the "
                 f"{math.ceil(now):,} target tokens of now needs less"
             ) from error
 
-    def _stretch_ends(self, progress: Progress) -> None:
+    def _interval_ends(self, progress: Progress) -> None:
         if progress.stopped:
             self._save(progress.seconds)
             raise Stopped(self._request.signal or signal.SIGTERM)
@@ -324,7 +327,7 @@ class Training:
     def _checkpoint(self, progress: Progress) -> None:
         """Look at the dev set, keep the best weights, save."""
         step = self.checkpoints.step
-        counted = progress.stretch.values()  # before the dev set takes its time
+        counted = progress.interval.values()  # before the dev set takes its time
         try:
             scores, translations, seconds = self._judged(progress.seconds)
         except Stopped:
@@ -334,7 +337,7 @@ class Training:
         check_finite(scores["dev_loss"], step, " on the dev set")
         best = self._best.offer(self.model, scores, translations, step)
         # Before the checkpoint: a record too many is dropped on resuming, a missing one is lost.
-        self.journal.record(
+        self.run_log.record(
             {
                 "step": step,
                 "seconds": round(seconds, 1),
@@ -343,12 +346,14 @@ class Training:
                 **scores,
             }
         )
-        self._show.checkpoint(step, scores, translations)
-        records = self.journal.records()
+        self._reporter.checkpoint(step, scores, translations)
+        records = self.run_log.records()
         self._best.keep_if_among(self.model, records, step)
         self._save(seconds)
         self._best.forget_others(records)
-        self.journal.line(f"checkpoint at step {step}: {told(scores)}{' (best)' if best else ''}")
+        self.run_log.line(
+            f"checkpoint at step {step}: {format_scores(scores)}{' (best)' if best else ''}"
+        )
         if self.distribution.workers == 1:  # several agree after their next step
             self._request.check()
 
@@ -368,7 +373,7 @@ class Training:
             except Stopped as stop:
                 stopped = stop
         values = [scores.get(name, math.nan) for name in names]
-        *values, seconds, leave = self.distribution.told_by_chief(
+        *values, seconds, leave = self.distribution.broadcast_from_chief(
             [*values, seconds, float(stopped is not None)]
         )
         if leave:
@@ -387,9 +392,9 @@ class Training:
 
     def _finish(self, progress: Progress) -> None:
         """Try averages of the weights; keep what translates best."""
-        untried = self._untried(self.journal.records())
+        untried = self._untried(self.run_log.records())
         averaged = len(self.checkpoints.averaged())
-        moving = [average.numpy() for average in self.model.optimizer.moving_averages()]
+        moving = [average.numpy() for average in self.model.optimizer.ema_weights()]
         if "averaged" in untried:
             self._try(
                 "average",
@@ -397,11 +402,11 @@ class Training:
                 f"average of the last {averaged} checkpoints",
                 {"averaged": averaged},
             )
-        if "moving_average" in untried:
-            record = {"moving_average": self._config.moving_average}
-            self._try("moving_average", moving, "moving average", record)
-        self._show.end()
-        self.journal.line(
+        if "ema_decay" in untried:
+            record = {"ema_decay": self._config.ema_decay}
+            self._try("ema_decay", moving, "moving average", record)
+        self._reporter.end()
+        self.run_log.line(
             f"done: {self.checkpoints.step} steps in {duration(progress.seconds)}, {self.run.path}"
         )
 
@@ -410,14 +415,16 @@ class Training:
         self.model.set_weights(weights)
         scores, translations, _ = self._judged()
         best = self._best.offer(self.model, scores, translations)
-        self.journal.record({"step": step, **record, **scores})
-        self._show.average(kind, step, scores)
-        self.journal.line(f"{name}: {told(scores)}{' (best)' if best else '; not the best'}")
+        self.run_log.record({"step": step, **record, **scores})
+        self._reporter.average(kind, step, scores)
+        self.run_log.line(
+            f"{name}: {format_scores(scores)}{' (best)' if best else '; not the best'}"
+        )
 
     def _describe(self) -> None:
         config = self.run.config
-        for line in summary(self.model, config, self._plan, self.distribution, self.pieces):
-            self.journal.line(line)
+        for line in summary(self.model, config, self._plan, self.distribution, self.micro_batches):
+            self.run_log.line(line)
 
     def _keep_batch(self, step: int) -> str:
         """Keep the pairs of a step that went wrong; give a sentence about it for the message."""
@@ -439,19 +446,21 @@ class _AtCheckpoint(keras.callbacks.Callback):
         self._action()
 
 
-def _build(config: Config, pieces: int) -> TranslationModel:
+def _build(config: Config, micro_batches: int) -> TranslationModel:
     """The model with its optimizer; call it in the strategy's scope."""
     train: TrainConfig = config.train
     dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
-    model = transformer.build(config.model, dtype, TranslationModel, train.recompute)
+    model = transformer.build(config.model, dtype, TranslationModel, train.gradient_checkpointing)
     optimizer = ReducedAdam(
         NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
         train.adam_beta_1,
         train.adam_beta_2,
         train.adam_epsilon,
-        use_ema=train.moving_average > 0,
-        ema_momentum=train.moving_average or 0.99,
+        use_ema=train.ema_decay > 0,
+        ema_momentum=train.ema_decay or 0.99,
     )
-    options = StepOptions(train.label_smoothing, train.seed, pieces, train.clip_norm, train.jit)
+    options = StepOptions(
+        train.label_smoothing, train.seed, micro_batches, train.clip_norm, train.jit
+    )
     model.configure(optimizer, options)
     return model

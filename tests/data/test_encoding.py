@@ -28,7 +28,7 @@ PAIRS = [
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     lines = [pair.source for pair in PAIRS]
-    return Tokenizer.train(lines, lines, DataConfig(vocabulary=320))
+    return Tokenizer.train(lines, lines, DataConfig(vocabulary_size=320))
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ peak, most, lines = [0], [0], []
 threading.Thread(target=watch, daemon=True).start()
 folder = Path(sys.argv[1])
 config = DataConfig(train=str(folder / "train"), dev=str(folder / "dev"), source="en",
-                    target="de", vocabulary=1_000, drop_duplicates=True)
+                    target="de", vocabulary_size=1_000, drop_duplicates=True)
 prepared = prepare(config, folder / "run", lines.append)
 store = prepared.train
 plan = BatchPlan(store.source_lengths, store.target_lengths, 4_096, seed=1)

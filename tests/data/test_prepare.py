@@ -37,7 +37,7 @@ def config(tmp_path: Path) -> DataConfig:
         dev=write_tsv(tmp_path / "dev.tsv", DEV),
         source="en",
         target="it",
-        vocabulary=300,
+        vocabulary_size=300,
     )
 
 
@@ -261,11 +261,11 @@ def test_taking_it_again_writes_nothing(config: DataConfig, tmp_path: Path) -> N
 def test_prepared_data_of_another_kind_is_refused(config: DataConfig, tmp_path: Path) -> None:
     quietly(config, tmp_path / "run")
 
-    other = dataclasses.replace(config, vocabulary=301, max_tokens=99)
+    other = dataclasses.replace(config, vocabulary_size=301, max_tokens=99)
     with pytest.raises(DataError) as caught:
         quietly(other, tmp_path / "run")
 
-    assert "data.vocabulary 300, got 301" in str(caught.value)
+    assert "data.vocabulary_size 300, got 301" in str(caught.value)
     assert "data.max_tokens 256, got 99" in str(caught.value)
 
 

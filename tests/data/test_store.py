@@ -70,7 +70,7 @@ def test_what_is_written_is_read(
     prefix = tmp_path_factory.mktemp("store") / "train"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "CHUNK", chunk)
-        write_store(prefix, iter(pairs), vocabulary=100)
+        write_store(prefix, iter(pairs), vocabulary_size=100)
     store = EncodedStore(prefix)
 
     for index, (source, target) in enumerate(pairs):
@@ -96,7 +96,7 @@ def test_ids_take_two_bytes_where_the_vocabulary_fits(
 @pytest.mark.parametrize("bad", [-1, 0, 2, 3, 100, 70_000])
 def test_special_ids_and_ids_out_of_range_are_refused(prefix: Path, bad: int) -> None:
     with pytest.raises(StoreError, match=rf"target, pair 3: expected ids below 100 .* got {bad}"):
-        write_store(prefix, [([7], [8, 9]), ([7], []), ([7], [9, bad])], vocabulary=100)
+        write_store(prefix, [([7], [8, 9]), ([7], []), ([7], [9, bad])], vocabulary_size=100)
     assert not list(prefix.parent.iterdir())
 
 

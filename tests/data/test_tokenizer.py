@@ -49,7 +49,7 @@ SPECIAL_TEXTS = ["<s>", "</s>", "<pad>", "<unk>", "<0x41>", "\u2581", "\u2047", 
 
 
 def trained(algorithm: str, vocabulary: int = 600, joint: bool = True) -> Tokenizer:
-    config = DataConfig(algorithm=algorithm, vocabulary=vocabulary, joint=joint)  # type: ignore[arg-type]
+    config = DataConfig(algorithm=algorithm, vocabulary_size=vocabulary, joint=joint)  # type: ignore[arg-type]
     return Tokenizer.train(iter(ENGLISH), iter(CHINESE), config)
 
 
@@ -105,7 +105,7 @@ def test_special_pieces_typed_by_a_user_are_text(piece: SentencePiece, graph, te
 
 def test_special_pieces_in_the_corpus_are_not_learned() -> None:
     lines = ["<s> bold </s> <pad> <0x41>", "<s>old</s> gold <unk> <0x41>"] * 30
-    learned = Tokenizer.train(lines, lines, DataConfig(vocabulary=400)).source
+    learned = Tokenizer.train(lines, lines, DataConfig(vocabulary_size=400)).source
     ids = learned.encode(["<s> <pad> <unk> <0x41>"])[0]
     assert min(ids) > END
     assert learned.decode([ids]) == ["<s> <pad> <unk> <0x41>"]
@@ -139,7 +139,7 @@ def test_agreement_on_ties() -> None:
         f"{'0' * (i % 3 + 1)}km {line} {'ha' * (i % 4)} {i * 7919 % 10007}"
         for i, line in enumerate(ENGLISH)
     ]
-    model = Tokenizer.train(corpus, corpus, DataConfig(vocabulary=700)).source
+    model = Tokenizer.train(corpus, corpus, DataConfig(vocabulary_size=700)).source
     assert "00" in model.pieces(range(model.size))
     chance = random.Random(3)
     lines = [
@@ -216,7 +216,7 @@ def test_special_ids_and_bytes_come_first(piece: SentencePiece) -> None:
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 def test_a_small_corpus_gives_what_it_can(algorithm: str) -> None:
     lines = ["a cat sat", "a bat sat"]
-    config = DataConfig(algorithm=algorithm, vocabulary=30_000)  # type: ignore[arg-type]
+    config = DataConfig(algorithm=algorithm, vocabulary_size=30_000)  # type: ignore[arg-type]
     small = Tokenizer.train(lines, lines, config)
     assert 260 < small.source.size < 300
     assert small.source.decode(small.source.encode(lines)) == lines
@@ -225,7 +225,7 @@ def test_a_small_corpus_gives_what_it_can(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 def test_more_characters_than_the_vocabulary_holds(algorithm: str) -> None:
     lines = ["".join(chr(0x4E00 + (i * 7 + j) % 2000) for j in range(20)) for i in range(600)]
-    config = DataConfig(algorithm=algorithm, vocabulary=300)  # type: ignore[arg-type]
+    config = DataConfig(algorithm=algorithm, vocabulary_size=300)  # type: ignore[arg-type]
     model = Tokenizer.train(lines, lines, config).source
     assert model.size <= 300
     assert model.decode(model.encode(lines)) == lines
@@ -233,14 +233,14 @@ def test_more_characters_than_the_vocabulary_holds(algorithm: str) -> None:
 
 def test_characters_seen_once_are_spelled_in_bytes() -> None:
     lines = ["我爱你"] * 5 + ["鑫"] + ["你爱龘", "我爱龘"]
-    model = Tokenizer.train(lines, ["ok"] * 3, DataConfig(vocabulary=400)).source
+    model = Tokenizer.train(lines, ["ok"] * 3, DataConfig(vocabulary_size=400)).source
     assert "龘" in "".join(model.pieces(model.encode(["龘"])[0]))
     assert model.pieces(model.encode(["鑫"])[0])[-3:] == ["<0xE9>", "<0x91>", "<0xAB>"]
 
 
 def test_a_very_long_training_line_is_not_left_out() -> None:
     lines = ["zebra quagga " * 1000]  # 13,000 bytes; SentencePiece's default stops at 4,192
-    model = Tokenizer.train(lines, lines, DataConfig(vocabulary=400)).source
+    model = Tokenizer.train(lines, lines, DataConfig(vocabulary_size=400)).source
     assert "<0x71>" not in model.pieces(model.encode(["quagga"])[0])
 
 

@@ -64,14 +64,14 @@ def scripted() -> type[Scripted]:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train(ENGLISH, GERMAN, DataConfig(vocabulary=400, joint=False))
+    return Tokenizer.train(ENGLISH, GERMAN, DataConfig(vocabulary_size=400, joint=False))
 
 
 @pytest.fixture(scope="session")
 def model(tokenizer, talkative):
     config = ModelConfig(
-        source_vocabulary=tokenizer.source.size,
-        target_vocabulary=tokenizer.target.size,
+        source_vocabulary_size=tokenizer.source.size,
+        target_vocabulary_size=tokenizer.target.size,
         encoder_layers=1,
         decoder_layers=2,
         d_model=16,

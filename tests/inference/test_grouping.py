@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.inference.grouping import batches, padded_ids, side_by_side, windows
+from keras_transformer.inference.grouping import batches, padded_ids, parallel_map, windows
 
 
 @given(
@@ -50,15 +50,15 @@ def test_padding():
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_results_keep_the_order_of_their_items(workers):
-    assert list(side_by_side(lambda number: number * number, range(20), workers)) == [
+    assert list(parallel_map(lambda number: number * number, range(20), workers)) == [
         number * number for number in range(20)
     ]
-    assert list(side_by_side(lambda number: number, [], workers)) == []
+    assert list(parallel_map(lambda number: number, [], workers)) == []
 
 
 def test_calls_run_at_the_same_time():
     both = threading.Barrier(2, timeout=20)  # passed only by two calls together
-    assert sorted(side_by_side(lambda _: both.wait(), range(2), 2)) == [0, 1]
+    assert sorted(parallel_map(lambda _: both.wait(), range(2), 2)) == [0, 1]
 
 
 def test_after_an_error_nothing_new_begins():
@@ -71,5 +71,5 @@ def test_after_an_error_nothing_new_begins():
             raise KeyError(number)
 
     with pytest.raises(KeyError):
-        list(side_by_side(compute, range(50), 2))
+        list(parallel_map(compute, range(50), 2))
     assert len(begun) < 50

@@ -18,7 +18,7 @@ from keras_transformer.inference.translator import Translation, TranslationError
 
 SENTENCES = Path(__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines() * 5
 ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), strict=True))
-DATA = DataConfig(vocabulary=400, joint=False, max_tokens=60)
+DATA = DataConfig(vocabulary_size=400, joint=False, max_tokens=60)
 SEARCH = SearchConfig(beam=3, max_extra=4, batch_tokens=100)
 
 ODDITIES = [
@@ -41,13 +41,13 @@ def translator(model, tokenizer) -> Translator:
 def seen(translator, monkeypatch) -> list[np.ndarray]:
     """The source ids that reach the model."""
     arrays: list[np.ndarray] = []
-    search = translator._graphs.search
+    search = translator._functions.search
 
     def spy(source, prefix=None):
         arrays.append(source)
         return search(source, prefix)
 
-    monkeypatch.setattr(translator._graphs, "search", spy)
+    monkeypatch.setattr(translator._functions, "search", spy)
     return arrays
 
 
@@ -122,7 +122,7 @@ def test_the_model_reads_ids_and_end(translator, tokenizer, seen):
 def test_output_never_exceeds_source_and_extra(translator, tokenizer):
     for line, translation in zip(ENGLISH[:4], translator.translate(ENGLISH[:4]), strict=True):
         (source,) = tokenizer.source.encode([line])
-        found = translator._graphs.search(np.array([[*source, END]], np.int32))
+        found = translator._functions.search(np.array([[*source, END]], np.int32))
         (length,) = found.lengths.numpy()[:, 0]
         assert length <= len(source) + SEARCH.max_extra
         assert translation.finished or length == len(source) + SEARCH.max_extra
@@ -222,7 +222,7 @@ def test_one_trace_for_all_shapes_and_no_xla(model, tokenizer):
     for lines in (["a"], ENGLISH[:1], ENGLISH, ["a b c"] * 7):
         translator.translate(lines)
         translator.score(lines, lines)
-    graphs = translator._graphs
+    graphs = translator._functions
     assert graphs.find.experimental_get_tracing_count() == 1
     assert graphs.force.experimental_get_tracing_count() == 1
     graph = graphs.find.get_concrete_function().graph.as_graph_def()

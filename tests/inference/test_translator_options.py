@@ -13,13 +13,13 @@ from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.alignment import words_of_pieces
 from keras_transformer.inference.attention_file import attention_file
-from keras_transformer.inference.graphs import sentence_seeds
 from keras_transformer.inference.grouping import padded_ids
+from keras_transformer.inference.inference_functions import sentence_seeds
 from keras_transformer.inference.translator import TranslationError, Translator
 
 LINES = ["A dog runs over the green grass.", "The child sees a red ball.", "", "A dog", "🐶 and"]
 PREFIXES = ["Ein Hund läuft", "", "Das", "Das Kind 🐶", "  Zwei  "]
-DATA = DataConfig(vocabulary=400, joint=False, max_tokens=60)
+DATA = DataConfig(vocabulary_size=400, joint=False, max_tokens=60)
 SAMPLES = {"sample": True, "n_best": 2, "top_p": 0.9, "no_repeat_ngram": 2}
 SEARCH = SearchConfig(beam=3, max_extra=12, batch_tokens=100)
 
@@ -83,11 +83,11 @@ def test_prefixes_that_do_not_fit_are_refused_by_number(make):
 def test_rules_of_the_configuration_hold(make, tokenizer):
     translator = make(min_length=8, no_repeat_ngram=1)
     source = padded_ids([[*ids, END] for ids in tokenizer.source.encode(LINES) if ids])
-    found = translator._graphs.search(source)
+    found = translator._functions.search(source)
     assert (found.lengths[:, 0].numpy() > 8).all()
     for tokens, length in zip(found.tokens[:, 0].numpy(), found.lengths[:, 0].numpy(), strict=True):
         assert len(set(tokens[:length])) == length
-    free = make()._graphs.search(source)
+    free = make()._functions.search(source)
     assert free.lengths[:, 0].numpy().min() <= 8
 
 
@@ -100,7 +100,7 @@ def test_samples_depend_on_text_and_seed_alone(make, monkeypatch):
     for place in (4, 1, 0):
         same(together[place], translator.translate(lines[place : place + 1])[0])
     other = dataclasses.replace(translator.search, seed=2)
-    monkeypatch.setattr(translator._graphs, "_search", other)
+    monkeypatch.setattr(translator._functions, "_search", other)
     others = translator.translate(lines)
     assert [item.text for item in others] != [item.text for item in together]
 

@@ -15,8 +15,8 @@ from keras_transformer.config import ModelConfig
 from keras_transformer.model import transformer
 
 _TINY: dict[str, Any] = {
-    "source_vocabulary": 13,
-    "target_vocabulary": 13,
+    "source_vocabulary_size": 13,
+    "target_vocabulary_size": 13,
     "encoder_layers": 1,
     "decoder_layers": 1,
     "d_model": 8,

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.model.attention import (
-    MultiHeadAttention,
-    scaled_dot_product_attention,
-)
+from keras_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from keras_transformer.model.positions import alibi_slopes
 
 

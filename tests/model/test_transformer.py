@@ -151,7 +151,7 @@ def test_each_source_token_reaches_every_target_position(tiny_model: Any) -> Non
 
 
 def test_logits_are_float32_of_any_length(tiny_model: Any) -> None:
-    model = tiny_model(source_vocabulary=9, target_vocabulary=13, embeddings="decoder")
+    model = tiny_model(source_vocabulary_size=9, target_vocabulary_size=13, embeddings="decoder")
     assert model.output.dtype == "float32"
     assert model.output.shape == (None, None, 13)
     for batch, source, target in ((2, 3, 5), (1, 1, 1), (4, 7, 2), (0, 3, 2)):
@@ -215,7 +215,7 @@ def test_features_are_the_network_before_its_projection(tiny_model: Any) -> None
     assert {id(weight) for weight in features.weights} <= {id(weight) for weight in model.weights}
 
 
-@pytest.mark.parametrize("name", ["source_vocabulary", "target_vocabulary"])
+@pytest.mark.parametrize("name", ["source_vocabulary_size", "target_vocabulary_size"])
 def test_no_vocabulary_no_model(name: str, tiny_config: Any) -> None:
     config = tiny_config(embeddings="untied", **{name: 0})
     with pytest.raises(ConfigError, match=f"model.{name}: expected 1 or more .* got 0"):

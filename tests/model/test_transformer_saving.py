@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.model import transformer
-from keras_transformer.model.decoding import Decoding
+from keras_transformer.model.incremental.decoder import IncrementalDecoder
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [6, 6, 10, 3, 0]], "int32")
 TARGET = np.array([[2, 7, 5, 9], [2, 8, 0, 0], [2, 11, 4, 0]], "int32")
@@ -78,7 +78,7 @@ def test_a_reloaded_model_decodes_and_stays_tied(tiny_model: Any, tmp_path: Path
     model.save(tmp_path / "model.keras")
     twin = keras.models.load_model(tmp_path / "model.keras")
     token, position = tf.constant([2, 2, 2]), tf.constant(0)
-    step, state = Decoding(twin).start(tf.constant(SOURCE))
+    step, state = IncrementalDecoder(twin).start(tf.constant(SOURCE))
     logits, _ = step(token, position, step.keep(state, [0, 1, 2], 1))
     np.testing.assert_allclose(logits, _logits(model)[:, 0], atol=1e-5)
     transformer.source_embedding(twin).matrix.assign(tf.zeros([13, 8]))

@@ -25,9 +25,9 @@ def _parameters(config: ModelConfig) -> int:
     encoder = config.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     embeddings = {
-        "tied": config.target_vocabulary,
-        "decoder": config.source_vocabulary + config.target_vocabulary,
-        "untied": config.source_vocabulary + 2 * config.target_vocabulary,
+        "tied": config.target_vocabulary_size,
+        "decoder": config.source_vocabulary_size + config.target_vocabulary_size,
+        "untied": config.source_vocabulary_size + 2 * config.target_vocabulary_size,
     }[config.embeddings]
     last = 2 * norm if config.norm == "pre" else 0
     learned = 2 * config.max_positions if config.positions == "learned" else 0
@@ -45,7 +45,7 @@ def test_parameters_by_formula(
 
 
 def _with_vocabulary(config: ModelConfig, size: int) -> ModelConfig:
-    return dataclasses.replace(config, source_vocabulary=size, target_vocabulary=size)
+    return dataclasses.replace(config, source_vocabulary_size=size, target_vocabulary_size=size)
 
 
 @pytest.mark.parametrize(

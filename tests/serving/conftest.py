@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_transformer.config import Config, DataConfig, ModelConfig, SearchConfig
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
-from keras_transformer.serving.saved_model import export
+from keras_transformer.serving.saved_model.export import export
 from keras_transformer.serving.settings import ExportSettings
 
 PAIRS = [
@@ -38,7 +38,7 @@ def small_run(tmp_path_factory, talkative) -> Run:
             dev=str(folder / "dev"),
             source="en",
             target="de",
-            vocabulary=400,
+            vocabulary_size=400,
             joint=False,
             max_tokens=60,
         ),

@@ -45,7 +45,7 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
                 "dev": write("dev", 20),
                 "source": "a",
                 "target": "b",
-                "vocabulary": 300,
+                "vocabulary_size": 300,
             },
             "train": {
                 "max_steps": 6,

@@ -14,21 +14,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.cli.workers import free_ports
 from keras_transformer.config import ModelConfig
 from keras_transformer.data.batches import Shares
-from keras_transformer.launcher import free_ports
 from keras_transformer.model import transformer
-from keras_transformer.training.distribution import (
-    Distribution,
-    DistributionError,
-    slurm_places,
-)
+from keras_transformer.training.distribution import Distribution, DistributionError, slurm_places
 from keras_transformer.training.optimizer import Reduced
 from keras_transformer.training.step import StepOptions, TranslationModel
 
 SMALL = ModelConfig(
-    source_vocabulary=20,
-    target_vocabulary=20,
+    source_vocabulary_size=20,
+    target_vocabulary_size=20,
     encoder_layers=1,
     decoder_layers=1,
     d_model=8,
@@ -173,18 +169,20 @@ def assert_close(ours: list[Any], theirs: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize("pieces", [2, 3, 5])
-def test_pieces_one_after_the_other_give_the_same(whole: list[np.ndarray], pieces: int) -> None:
-    """Five pieces of three rows: some are empty."""
-    assert_close(trained_weights(Distribution(), clip_norm=0.5, pieces=pieces), whole)
+@pytest.mark.parametrize("micro_batches", [2, 3, 5])
+def test_micro_batches_give_the_same(
+    whole: list[np.ndarray], micro_batches: int
+) -> None:
+    """Five micro-batches of three rows: some are empty."""
+    assert_close(trained_weights(Distribution(), clip_norm=0.5, micro_batches=micro_batches), whole)
 
 
 def test_dropout_differs_from_step_to_step_and_piece_to_piece_and_can_be_repeated() -> None:
     config = dataclasses.replace(SMALL, dropout=0.5)
     keras.utils.set_random_seed(1)
     built = transformer.build(config, model_class=TranslationModel)
-    built.configure(ReducedSGD(0.0), StepOptions(pieces=2))  # the weights stay
-    # Both pieces of each of the three steps have the same row.
+    built.configure(ReducedSGD(0.0), StepOptions(micro_batches=2))  # the weights stay
+    # Both micro-batches of each of the three steps have the same row.
     same = batch([[5, 6, 7, 3]] * 2, [[5, 6, 7, 3]] * 2)
     losses: list[float] = []
     callback = keras.callbacks.LambdaCallback(
@@ -206,18 +204,18 @@ spec = importlib.util.spec_from_file_location("steps", sys.argv[1])
 steps = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(steps)
 distribution = steps.Distribution(sys.argv[2])
-weights = steps.trained_weights(distribution, clip_norm=0.5, pieces=int(sys.argv[3]))
-told = distribution.told_by_chief([distribution.worker + 7.0, float("nan")])
-added = distribution.added_up(steps.tf.constant([1.0, distribution.worker]))
+weights = steps.trained_weights(distribution, clip_norm=0.5, micro_batches=int(sys.argv[3]))
+told = distribution.broadcast_from_chief([distribution.worker + 7.0, float("nan")])
+added = distribution.all_reduce_sum(steps.tf.constant([1.0, distribution.worker]))
 print(json.dumps([distribution.devices, told, added.tolist(), [w.tolist() for w in weights]]))
 """
 
 
 @pytest.mark.parametrize(
-    ("workers", "devices", "pieces"), [(1, "cpu:2", 1), (1, "cpu:3", 2), (2, "cpu", 2)]
+    ("workers", "devices", "micro_batches"), [(1, "cpu:2", 1), (1, "cpu:3", 2), (2, "cpu", 2)]
 )
 def test_several_devices_and_workers_give_the_same(
-    whole: list[np.ndarray], workers: int, devices: str, pieces: int
+    whole: list[np.ndarray], workers: int, devices: str, micro_batches: int
 ) -> None:
     places = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     running = []
@@ -226,7 +224,7 @@ def test_several_devices_and_workers_give_the_same(
         if workers > 1:
             task = {"type": "worker", "index": index}
             environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": places}, "task": task})
-        command = [sys.executable, "-c", ELSEWHERE, __file__, devices, str(pieces)]
+        command = [sys.executable, "-c", ELSEWHERE, __file__, devices, str(micro_batches)]
         running.append(
             subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -235,10 +233,10 @@ def test_several_devices_and_workers_give_the_same(
     for process in running:
         output, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors[-2000:]
-        found, told, added, weights = json.loads(output.splitlines()[-1])
+        found, format_scores, added, weights = json.loads(output.splitlines()[-1])
         assert found == {"cpu": 1, "cpu:2": 2, "cpu:3": 3}[devices] * workers
-        assert told[0] == 7.0
-        assert math.isnan(told[1])
+        assert format_scores[0] == 7.0
+        assert math.isnan(format_scores[1])
         assert added == [workers, sum(range(workers))]
         assert_close(weights, whole)
 

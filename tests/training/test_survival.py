@@ -21,7 +21,7 @@ import yaml
 from keras_transformer.config import Config, to_dict
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
-from keras_transformer.training.journal import Journal
+from keras_transformer.training.reporting.run_log import RunLog
 
 Reversal = Callable[..., Config]
 Checkpoint = Callable[[Path], dict[str, np.ndarray]]
@@ -31,7 +31,7 @@ REMEMBERS = {
     "max_steps": 120,
     "checkpoint_every": 3,
     "average": 3,
-    "moving_average": 0.9,
+    "ema_decay": 0.9,
     "keep_best": 3,
     "best_by": "loss",
     "patience": 30,
@@ -89,7 +89,7 @@ def assert_same(ours: Path, theirs: Path, last_checkpoint: Checkpoint) -> None:
     first, second = (
         [
             {name: value for name, value in record.items() if "second" not in name}
-            for record in Journal(path).records()
+            for record in RunLog(path).records()
         ]
         for path in (ours, theirs)
     )
@@ -207,7 +207,7 @@ def test_a_worker_that_is_killed_takes_all_back_to_the_last_checkpoint(
     assert "a worker ended with status 137; all begin again from the last checkpoint" in told
     assert "going on after step " in told
     assert "400/400" in told
-    steps = [record["step"] for record in Journal(run).records()]
+    steps = [record["step"] for record in RunLog(run).records()]
     assert steps == [*range(3, 400, 3), 400, 400, 400]
 
 

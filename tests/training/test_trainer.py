@@ -12,12 +12,12 @@ import tensorflow as tf
 from keras_transformer.config import Config
 from keras_transformer.data.corpus import DataError
 from keras_transformer.evaluation.metrics import EvaluationError
-from keras_transformer.files import FileError
 from keras_transformer.inference.translator import Translator
+from keras_transformer.optional_dependencies import missing
 from keras_transformer.run import Run, RunError
+from keras_transformer.system import FileError
 from keras_transformer.training import trainer
-from keras_transformer.training.extras import missing
-from keras_transformer.training.journal import TrainingError
+from keras_transformer.training.reporting.run_log import TrainingError
 
 Reversal = Callable[..., Config]
 
@@ -64,7 +64,7 @@ def test_a_short_run_leaves_a_whole_folder(trained: Run) -> None:
     found = records(trained)
     assert [record["step"] for record in found] == [2, 4, 6, 6]
     assert found[-1]["averaged"] == 2
-    steps = trainer.Journal(trained.path).steps()
+    steps = trainer.RunLog(trained.path).steps()
     assert [record["step"] for record in steps] == [1, 2, 3, 4, 5, 6]
     assert steps[0]["learning_rate"] < steps[-1]["learning_rate"]
     for record in found[:-1]:
@@ -78,7 +78,7 @@ def test_a_short_run_leaves_a_whole_folder(trained: Run) -> None:
     assert "average of the last 2 checkpoints" in log
     # The folder alone is enough to translate, and sizes are filled in.
     opened = Run.open(trained.path)
-    assert opened.config.model.source_vocabulary == opened.tokenizer().source.size
+    assert opened.config.model.source_vocabulary_size == opened.tokenizer().source.size
     assert len(Translator.from_run(trained.path).translate(["a b c", ""])) == 2
 
 
@@ -119,7 +119,7 @@ def test_time_and_limits_of_a_resumed_run_are_kept(resumed: Run) -> None:
 
 def test_without_bleu_the_least_dev_loss_is_best(resumed: Run) -> None:
     best = min(records(resumed), key=lambda record: record["dev_loss"])
-    training = trainer.Training(resumed, resumed.prepared(print), trainer.Journal(resumed.path))
+    training = trainer.Training(resumed, resumed.prepared(print), trainer.RunLog(resumed.path))
     training.model.set_weights(resumed.model().get_weights())
     scores, translations = training.dev_set.evaluate()
     assert scores["dev_loss"] == pytest.approx(best["dev_loss"], rel=1e-5)
@@ -258,9 +258,9 @@ def test_too_little_memory_is_told_with_the_option_that_helps(
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
     run = dataclasses.replace(copied, config=with_train(copied.config, max_steps=7))
-    training = trainer.Training(run, run.prepared(print), trainer.Journal(run.path))
+    training = trainer.Training(run, run.prepared(print), trainer.RunLog(run.path))
     monkeypatch.setattr(training.model, "fit", exhausted)
-    message = r"train\.device_tokens smaller than the 200 target tokens of now needs less"
+    message = r"train\.micro_batch_tokens smaller than the 200 target tokens of now needs less"
     with pytest.raises(TrainingError, match=message):
         training.execute()
 
@@ -282,7 +282,7 @@ def test_xla_gives_the_losses_of_plain_execution(reversal: Reversal, tmp_path: P
     compiled = trainer.train(config, tmp_path / "compiled")
     train = dataclasses.replace(compiled.config.train, jit=False)
     plain = dataclasses.replace(compiled, config=dataclasses.replace(compiled.config, train=train))
-    training = trainer.Training(plain, compiled.prepared(print), trainer.Journal(tmp_path))
+    training = trainer.Training(plain, compiled.prepared(print), trainer.RunLog(tmp_path))
     training.model.set_weights(compiled.model().get_weights())
     scores, _ = training.dev_set.evaluate()
     assert records(compiled)[0]["dev_loss"] == pytest.approx(scores["dev_loss"], rel=1e-5)
@@ -296,7 +296,7 @@ def test_it_learns_to_reverse(reversal: Reversal, tmp_path: Path) -> None:
     model = dataclasses.replace(
         config.model, d_model=64, heads=4, d_ff=128, dropout=0.0, attention_dropout=0.0
     )
-    data = dataclasses.replace(config.data, vocabulary=300)
+    data = dataclasses.replace(config.data, vocabulary_size=300)
     run = trainer.train(dataclasses.replace(config, model=model, data=data), tmp_path / "run")
     assert max(record["dev_bleu"] for record in records(run)) > 60
     translator = Translator.from_run(run.path)

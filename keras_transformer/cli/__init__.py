@@ -1,0 +1,1 @@
+"""Command line: options, exit status, resumed output, local workers."""

@@ -1,0 +1,131 @@
+"""The next tokens that a search may choose from, with their log-probabilities.
+
+Shapes: R rows, V vocabulary, K candidates, J ids hidden from a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.data.tokenizer import PAD
+from keras_transformer.inference.search.hypotheses import NEG_INF
+
+NONE = -1
+"""Stands in free places of lists of ids."""
+
+# Columns of a block in ``top_k``: a size that divides the vocabulary spares a copy.
+_BLOCKS = range(48, 257)
+# Where it is a tensor, how many are wanted is not known in advance: seldom more than so many.
+_USUAL_COUNT = 16
+
+
+class Candidates(NamedTuple):
+    """Possible next tokens, best first in each row."""
+
+    log_probabilities: tf.Tensor
+    """(R, K) float32, what the model says of them; ``NEG_INF`` for those not allowed."""
+    tokens: tf.Tensor
+    """(R, K) int32."""
+
+
+def next_tokens(
+    logits: tf.Tensor,
+    count: tf.Tensor | int,
+    forbidden: Sequence[int],
+    *,
+    hidden: tf.Tensor | None = None,
+    forced: tf.Tensor | None = None,
+    order: tf.Tensor | None = None,
+) -> Candidates:
+    """The ``count`` best allowed tokens of each row.
+
+    Probabilities are those of the whole vocabulary: forbidding a token hides it, and does not
+    raise the others, so that a score equals the forced score of the same tokens. Only a few
+    columns are kept, so that the vocabulary is passed over twice: top-k, and the softmax, of
+    which only the greatest value is used.
+
+    Args:
+        logits: (R, V) of any float type.
+        count: Allowed tokens wanted; fewer come where the vocabulary has fewer.
+        forbidden: Ids that must never be chosen.
+        hidden: (R, J) int32, further ids that a row must not choose, ``NONE`` in free places.
+        forced: (R,) int32, the one id that a row must choose, ``PAD`` where it is free to.
+            What is forced is neither forbidden nor hidden.
+        order: (R, V) float32, by which tokens are the best; else their logits.
+
+    Returns:
+        K >= min(count, V) candidates. K is so large that ``count`` allowed ones are among them;
+        the others are marked ``NEG_INF``.
+    """
+    logits = tf.cast(logits, tf.float32)
+    most = count + len(forbidden)
+    if hidden is not None:
+        ids = tf.reduce_sum(tf.cast(hidden != NONE, tf.int32), axis=1)
+        most += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
+    if order is None:
+        best, tokens = top_k(logits, most)  # (R, K)
+        greatest = best[:, :1]
+        likeliest = tokens[:, :1]
+    else:
+        _, tokens = top_k(order, most)
+        best = tf.gather(logits, tokens, batch_dims=1)
+        likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
+        greatest = tf.gather(logits, likeliest, batch_dims=1)
+    # The greatest probability is at least 1 / V: its logarithm is exact, where those of the
+    # others may have come to nothing. One softmax is faster than exp and sum.
+    shift = -tf.math.log(tf.gather(tf.nn.softmax(logits), likeliest, batch_dims=1))  # (R, 1)
+    log_probabilities = tf.maximum(best - greatest - shift, NEG_INF)
+    for token in forbidden:
+        log_probabilities = tf.where(tokens == token, NEG_INF, log_probabilities)
+    if hidden is not None:
+        among = tf.reduce_any(tokens[:, :, None] == hidden[:, None, :], axis=2)
+        log_probabilities = tf.where(among, NEG_INF, log_probabilities)
+    if forced is not None:
+        # In a row that is bound the first candidate is the forced one, and the only possible.
+        bound = (forced != PAD)[:, None]
+        own = tf.gather(logits, forced[:, None], batch_dims=1) - greatest - shift  # (R, 1)
+        first = tf.range(tf.shape(tokens)[1]) == 0
+        own = tf.where(first, tf.maximum(own, NEG_INF), NEG_INF)
+        log_probabilities = tf.where(bound, own, log_probabilities)
+        tokens = tf.where(bound, forced[:, None], tokens)
+    for values in (log_probabilities, tokens):
+        values.set_shape([None, None])  # lost where several dimensions are open
+    return Candidates(log_probabilities, tokens)
+
+
+def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The largest values of each row, as ``tf.math.top_k``, faster on wide rows.
+
+    The K largest values lie in the K blocks with the largest maxima, so that one fast pass
+    for the maxima leaves little to sort. On CPUs ``tf.math.top_k`` over a whole vocabulary
+    takes as long as the projection to it.
+
+    Args:
+        values: (R, V) float32.
+        count: How many; V where that is less.
+
+    Returns:
+        Values (R, K), greatest first, and their columns (R, K) int32. Among equal values it
+        is open which ones are returned.
+    """
+    width = values.shape[-1]
+    usual = count if isinstance(count, int) else _USUAL_COUNT
+    if width is None or width < 2 * usual * _BLOCKS.stop:
+        return tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]))
+    count = tf.minimum(count, width)
+    block = next((size for size in _BLOCKS if width % size == 0), _BLOCKS.start)
+    if width % block:
+        values = tf.pad(values, [[0, 0], [0, -width % block]], constant_values=-np.inf)
+    number = values.shape[-1] // block
+    blocks = tf.reshape(values, [-1, number, block])  # (R, V / block, block)
+    kept = tf.minimum(count, number)
+    _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), kept, sorted=False)  # (R, K)
+    rest = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, kept * block])
+    best, places = tf.math.top_k(rest, count)
+    columns = tf.gather(chosen, places // block, batch_dims=1) * block + places % block
+    # Padding can only stand for a value of -inf; its column must exist all the same.
+    return best, tf.minimum(columns, width - 1)

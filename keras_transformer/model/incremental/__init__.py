@@ -1,0 +1,1 @@
+"""Incremental decoding: one target position at a time, with caches."""

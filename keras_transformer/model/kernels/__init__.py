@@ -1,0 +1,1 @@
+"""Faster or smaller forms of the same mathematics."""

@@ -1,0 +1,256 @@
+"""The server put together: REST interface, metrics and page, and how it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import math
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keras_transformer.server.batching import Batcher
+from keras_transformer.server.errors import RestError
+from keras_transformer.server.metrics import Metrics
+from keras_transformer.server.protocol import bounded_protocol
+from keras_transformer.server.rest import Rest, refusal
+from keras_transformer.server.servable import Servable, load
+from keras_transformer.server.settings import ServeError, Settings
+from keras_transformer.server.versions import Versions
+
+log = logging.getLogger("keras_transformer.serve")
+
+PAGE = Path(__file__).parent / "page"
+SERVER = "keras_transformer-serve (stand-in for TF Serving)"
+HEADERS = {
+    "Server": SERVER,
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "form-action 'none'; object-src 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Service:
+    """Everything behind the addresses.
+
+    Args:
+        folder: Where the versions of the model lie.
+        settings: Limits, and the model's name.
+        labels: Version numbers by label.
+        loader: Makes a model of a version folder.
+        log_requests: Write a line for every request.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        labels: dict[str, int] | None = None,
+        loader: Callable[[Path], Servable] = load,
+        log_requests: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics(settings.name)
+        self.versions = Versions(folder, settings, labels or {}, self.metrics, loader)
+        self.batcher = Batcher(settings, self.metrics)
+        self.rest = Rest(settings, self.versions, self.batcher, self.metrics)
+        self.log_requests = log_requests
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Load the model, and follow its folder meanwhile.
+
+        Raises:
+            ServeError: Nothing can be served.
+        """
+        await self.versions.start()
+        watcher = asyncio.create_task(self.versions.watch())
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            self.versions.close()
+            self.batcher.close()
+
+    def app(self) -> Starlette:
+        """The ASGI application; its lifespan is ``running``."""
+
+        @contextlib.asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            async with self.running():
+                yield
+
+        return Starlette(
+            routes=[
+                Route("/v1", self.rest),
+                Route("/v1/{rest:path}", self.rest),
+                Route("/monitoring/prometheus/metrics", self._show_metrics),
+                Route("/page/model.json", self._show_model),
+                Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
+                Route("/", self._show_page),
+            ],
+            middleware=[Middleware(_Edge, service=self)],
+            exception_handlers={HTTPException: _plain_refusal, 500: _failure},
+            lifespan=lifespan,
+        )
+
+    async def _show_page(self, _: Request) -> Response:
+        return FileResponse(PAGE / "index.html")
+
+    async def _show_metrics(self, _: Request) -> Response:
+        return Response(self.metrics.page(), media_type=self.metrics.content_type)
+
+    async def _show_model(self, _: Request) -> Response:
+        """What the page has to know."""
+        version = self.versions.current
+        if version is None:
+            raise HTTPException(503, "no version is loaded")
+        with version.use() as servable:
+            card = servable.card
+        model: dict[str, Any] = {"name": self.settings.name, "version": version.number}
+        if card:
+            model["languages"] = card.get("languages", {})
+            model["search"] = card.get("search", {})
+        model["signatures"] = sorted(servable.signatures)
+        model["limits"] = {
+            "max_queue": self.settings.max_queue,
+            "max_body_bytes": int(self.settings.max_body_mb * 2**20),
+            "timeout_s": self.settings.timeout_s,
+        }
+        return Response(json.dumps(model, ensure_ascii=False), media_type="application/json")
+
+
+class _Edge:
+    """What every reply passes: headers, counting, the line in the log."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app = app
+        self.service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 499  # what stays when the client goes before it is answered
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            self.service.metrics.replies.labels(str(status)).inc()
+            if self.service.log_requests:
+                path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+                milliseconds = (time.perf_counter() - started) * 1000
+                log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
+
+
+async def _plain_refusal(request: Request, error: Exception) -> Response:
+    """What is refused outside /v1, in the same form."""
+    refused = cast(HTTPException, error)
+    message = f"{request.method[:20]} {request.url.path[:200]}: {refused.detail}"
+    headers = dict(refused.headers or {})
+    return refusal(RestError(message, "UNKNOWN", refused.status_code, headers))
+
+
+async def _failure(_: Request, error: Exception) -> Response:
+    return refusal(RestError(f"the server failed: {type(error).__name__}", "INTERNAL"))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address; nothing can connect yet.
+
+    Raises:
+        ServeError: It is taken, or not this machine's.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        # Without the protocol's number asyncio would leave Nagle's algorithm on, which delays
+        # a reply in two packets by 40 ms.
+        taken = socket.socket(family, kind, protocol)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
+    return taken
+
+
+async def serve(service: Service, taken: socket.socket) -> bool:
+    """Load the model and answer until SIGTERM or SIGINT; then finish what was taken.
+
+    Args:
+        service: What answers.
+        taken: From ``listen``.
+
+    Returns:
+        All that was taken was answered within the time of grace.
+
+    Raises:
+        ServeError: Nothing can be served.
+    """
+    settings = service.settings
+    config = uvicorn.Config(
+        service.app(),
+        http=bounded_protocol(settings.timeout_s),
+        ws="none",
+        lifespan="off",  # `running` is entered here, where its errors are a user's
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=math.ceil(settings.timeout_s),
+        limit_concurrency=settings.max_connections,
+        timeout_graceful_shutdown=math.ceil(settings.grace_s),
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # What is loaded by now stays. Left out of later searches for garbage, each of which would
+    # stop every request for a good part of a second, it makes them short.
+    gc.collect()
+    gc.freeze()
+    async with service.running():
+        # uvicorn raises the signal again when it is done; here it has had its effect.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        host, port = taken.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            taken.listen(config.backlog)
+        except OSError as error:  # two servers may start at once
+            raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
+        log.info("serving http://%s:%d/v1/models/%s", shown, port, settings.name)
+        log.info("page: http://%s:%d/ (a stand-in for TF Serving; Ctrl-C ends it)", shown, port)
+        await uvicorn.Server(config).serve(sockets=[taken])
+        finished = service.batcher.running == 0
+    log.info("stopped" if finished else "stopped; what was still running is lost")
+    return finished

@@ -1,0 +1,167 @@
+"""Rows of concurrent requests, run together.
+
+While a batch runs, requests queue up; what queued up becomes the next batch. So an idle server
+answers at once, a busy one in larger batches, and nobody waits for a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from keras_transformer.server.batch import Answer, Chunk, Job, join, run
+from keras_transformer.server.decode import Request
+from keras_transformer.server.errors import RestError
+from keras_transformer.server.metrics import Metrics
+from keras_transformer.server.servable import Servable, explain
+from keras_transformer.server.settings import Settings
+
+log = logging.getLogger("keras_transformer.serve")
+
+
+class Batcher:
+    """The queue and the threads that run batches; to be used from one event loop.
+
+    Args:
+        settings: ``max_batch_size``, ``batch_timeout_ms``, ``batches`` and ``max_queue``.
+        metrics: What is told of queue and batches.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.waiting = 0
+        self.running = 0
+        self._queue: dict[Job, None] = {}  # in order of coming; a job may leave from anywhere
+        self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def submit(self, servable: Servable, request: Request) -> Job:
+        """Put a request into the queue.
+
+        Returns:
+            A job whose ``answer`` can be awaited; give it to ``drop`` when it no longer matters.
+
+        Raises:
+            RestError: The queue is full, or smaller than the request.
+        """
+        limit = self.settings.max_queue
+        if request.rows > limit:
+            raise RestError(f"expected at most {limit} rows in a request, got {request.rows}")
+        if self.waiting + request.rows > limit:
+            raise RestError(
+                f"too busy: {self.waiting} rows are waiting, at most {limit} may",
+                "UNAVAILABLE",
+                headers={"Retry-After": "1"},
+            )
+        job = Job(servable, request, asyncio.get_running_loop().create_future())
+        self._queue[job] = None
+        self._count(request.rows)
+        self._start()
+        return job
+
+    def drop(self, job: Job) -> None:
+        """Forget a job; rows that are running end unseen."""
+        job.answer.cancel()
+        self._leave(job)
+
+    def close(self) -> None:
+        """Take no more batches."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, job: Job) -> None:
+        if job in self._queue:
+            del self._queue[job]
+            self._count(-job.left)
+
+    def _count(self, rows: int) -> None:
+        self.waiting += rows
+        self.metrics.queue_rows.set(self.waiting)
+
+    def _start(self) -> None:
+        """Start batches while there are jobs and free threads."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self._queue and self.running < self.settings.batches_at_once:
+            wait = self._time_to_fill()
+            if wait > 0:
+                self._alarm = asyncio.get_running_loop().call_later(wait, self._start)
+                return
+            chunks = self._take()
+            self.running += 1
+            task = asyncio.get_running_loop().run_in_executor(self._threads, run, chunks)
+            task.add_done_callback(functools.partial(self._finish, chunks, time.monotonic()))
+
+    def _time_to_fill(self) -> float:
+        """Seconds that the batch at the head of the queue may still wait for more rows."""
+        head = next(iter(self._queue))
+        if self._joinable(head) >= self.settings.max_batch_size:
+            return 0.0
+        return head.since + self.settings.batch_timeout_ms / 1000 - time.monotonic()
+
+    def _joinable(self, head: Job) -> int:
+        """Rows that could run in one batch with the first job of the queue."""
+        return sum(job.left for job in self._queue if job is head or job.joins(head))
+
+    def _take(self) -> list[Chunk]:
+        """The next batch: rows of the first job, and of those that may join it.
+
+        Where several batches may start now, each takes its share.
+        """
+        head = next(iter(self._queue))
+        free = self.settings.batches_at_once - self.running
+        share = max(-(-self._joinable(head) // free), 1)  # 1 even if a request has no rows
+        space = min(self.settings.max_batch_size, share)
+        chunks = []
+        for job in list(self._queue):
+            if space == 0:
+                break
+            if job is not head and not job.joins(head):
+                continue
+            rows = min(space, job.left)
+            chunks.append(Chunk(job, job.taken, rows))
+            if job.taken == 0:
+                self.metrics.wait_seconds.observe(time.monotonic() - job.since)
+            job.taken += rows
+            space -= rows
+            del self._queue[job]
+            if job.left:
+                self._queue[job] = None  # the rest of a large request lets others go first
+        rows = sum(chunk.rows for chunk in chunks)
+        self._count(-rows)
+        self.metrics.batch_rows.labels(head.request.signature.name).observe(rows)
+        return chunks
+
+    def _finish(
+        self, chunks: Sequence[Chunk], started: float, task: asyncio.Future[list[Answer]]
+    ) -> None:
+        self.running -= 1
+        self.metrics.run_seconds.observe(time.monotonic() - started)
+        if not task.cancelled():
+            failure = task.exception()
+            answers = task.result() if failure is None else [explain(failure)] * len(chunks)
+            for chunk, answer in zip(chunks, answers, strict=True):
+                try:
+                    self._settle(chunk, answer)
+                except Exception as error:  # of this request alone
+                    log.exception("an answer cannot be put together")
+                    self._settle(chunk, explain(error))
+        self._start()
+
+    def _settle(self, chunk: Chunk, answer: Answer) -> None:
+        job = chunk.job
+        if job.answer.done():
+            return
+        if isinstance(answer, RestError):
+            job.answer.set_exception(answer)
+            self._leave(job)
+            return
+        job.done[chunk.start] = (chunk.rows, answer)
+        if sum(rows for rows, _ in job.done.values()) == job.request.rows:
+            parts = [outputs for _, (_, outputs) in sorted(job.done.items())]
+            job.answer.set_result(join(job.request.signature, parts))

@@ -1,0 +1,225 @@
+"""TF Serving's REST interface: paths, predict, status and metadata."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from keras_transformer.server.batching import Batcher
+from keras_transformer.server.body import disconnection, read_body
+from keras_transformer.server.decode import Request, decode
+from keras_transformer.server.encode import encode
+from keras_transformer.server.errors import Disconnected, RestError
+from keras_transformer.server.metrics import Metrics
+from keras_transformer.server.settings import Settings
+from keras_transformer.server.signature import Arrays
+from keras_transformer.server.versions import Version, Versions
+
+_MODEL = r"(?i:/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_PREDICT = re.compile(_MODEL + r":(?P<verb>classify|regress|predict))", re.ASCII)
+_STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?)", re.ASCII)
+_LARGE = 65536
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path names.
+
+    Attributes:
+        name: A model.
+        version: A version's number, None where none is named.
+        label: A version's label, None where none is named.
+        verb: ``predict``, ``status``, ``metadata``, ``classify`` or ``regress``.
+    """
+
+    name: str
+    version: int | None
+    label: str | None
+    verb: str
+
+
+def parse_path(method: str, path: str) -> Target:
+    """What a request for a path under /v1 is about.
+
+    Args:
+        method: HTTP's.
+        path: As it was sent, with its percent signs.
+
+    Raises:
+        RestError: The interface has no such method and path.
+    """
+    form = {"POST": _PREDICT, "GET": _STATUS}.get(method)
+    found = form.fullmatch(path) if form else None
+    if not found:
+        raise RestError(
+            f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, with "
+            "/versions/N or /labels/L behind it and then /metadata, or POST the same with :predict"
+        )
+    parts = found.groupdict()
+    version = int(parts["version"][:40]) if parts["version"] else None
+    if version is not None and version >= 2**63:
+        raise RestError(f"versions: expected a number below 2^63, got {parts['version'][:40]}")
+    verb = parts.get("verb") or ("metadata" if parts.get("metadata") else "status")
+    label = _unquoted(parts["label"]) if parts["label"] else None
+    return Target(_unquoted(parts["name"]), version, label, verb.lower())
+
+
+def _unquoted(text: str) -> str:
+    return unquote_to_bytes(text).decode("utf-8", "replace")
+
+
+class Rest:
+    """The interface as an ASGI application.
+
+    Args:
+        settings: Limits.
+        versions: What answers.
+        batcher: What runs it.
+        metrics: What is told of it.
+    """
+
+    def __init__(
+        self, settings: Settings, versions: Versions, batcher: Batcher, metrics: Metrics
+    ) -> None:
+        self.settings = settings
+        self.versions = versions
+        self.batcher = batcher
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        try:
+            target = parse_path(scope["method"], path)
+            if target.name != self.versions.name:
+                if target.verb == "predict":
+                    self.metrics.misdirected()
+                names = f"there is no model {target.name[:100]!r}, only {self.versions.name!r}"
+                raise RestError(names, "NOT_FOUND")
+            body = await self._answer(target, scope, receive)
+        except Disconnected:
+            return
+        except RestError as error:
+            await refusal(error)(scope, receive, send)
+            return
+        await Response(body, media_type="application/json")(scope, receive, send)
+
+    async def _answer(self, target: Target, scope: Scope, receive: Receive) -> bytes:
+        if target.verb == "predict":
+            return await self._predict(target, scope, receive)
+        if target.verb in ("classify", "regress"):
+            raise RestError(f"no signature is made for {target.verb}; expected predict")
+        if target.verb == "metadata":
+            return self._metadata(self.versions.get(target.version, target.label))
+        states = [_state(item) for item in self.versions.status(target.version, target.label)]
+        return _pretty({"model_version_status": states})
+
+    def _metadata(self, version: Version) -> bytes:
+        with version.use() as servable:
+            definitions = servable.definitions
+        spec = {
+            "name": self.versions.name,
+            "signature_name": "",
+            "version": str(version.number),
+        }
+        # TF Serving's map of signatures has its own name inside it once more.
+        metadata = {"signature_def": {"signature_def": definitions}}
+        return _pretty({"model_spec": spec, "metadata": metadata})
+
+    async def _predict(self, target: Target, scope: Scope, receive: Receive) -> bytes:
+        """Answer a predict request, and count it."""
+        started = time.perf_counter()
+        code = "INTERNAL"
+        try:
+            limit = int(self.settings.max_body_mb * 2**20)
+            deadline = asyncio.get_running_loop().time() + self.settings.timeout_s
+            headers = HttpRequest(scope).headers
+            body = await read_body(headers.get("content-length"), receive, limit, deadline)
+            reply = await self._run(target, body, receive, deadline)
+            code = "OK"
+            return reply
+        except RestError as error:
+            code = error.code
+            raise
+        except Disconnected:
+            code = "CANCELLED"
+            raise
+        finally:
+            self.metrics.answered(code, time.perf_counter() - started)
+
+    async def _run(self, target: Target, body: bytes, receive: Receive, deadline: float) -> bytes:
+        with self.versions.get(target.version, target.label).use() as servable:
+            # What takes long in a thread, what is short without the way there and back.
+            if len(body) > _LARGE:
+                request = await asyncio.to_thread(decode, body, servable.signature)
+            else:
+                request = decode(body, servable.signature)
+            self._check_texts(request)
+            self.metrics.examples.observe(request.rows)
+            job = self.batcher.submit(servable, request)
+            try:
+                outputs = await self._wait(job.answer, receive, deadline)
+            finally:
+                self.batcher.drop(job)
+        if sum(array.size for array in outputs.values()) > _LARGE:
+            return await asyncio.to_thread(encode, outputs, request.layout)
+        return encode(outputs, request.layout)
+
+    def _check_texts(self, request: Request) -> None:
+        """Refuse a text that would keep a thread busy for longer than anyone waits."""
+        limit = self.settings.max_text_kb * 1024
+        for name, array in request.inputs.items():
+            texts = array.ravel().tolist() if array.dtype == object else []
+            longest = max(map(len, texts), default=0)
+            if longest > limit:
+                raise RestError(
+                    f"{name}: expected texts of at most {limit} bytes, got one of {longest} "
+                    "(serve --max_text_kb; TF Serving itself has no such limit)",
+                    "RESOURCE_EXHAUSTED",
+                    413,
+                )
+
+    async def _wait(self, answer: asyncio.Future[Any], receive: Receive, deadline: float) -> Arrays:
+        """The answer, unless the client goes or the time runs out before."""
+        gone: asyncio.Future[Any] = asyncio.ensure_future(disconnection(receive))
+        try:
+            left = deadline - asyncio.get_running_loop().time()
+            await asyncio.wait(
+                [answer, gone], timeout=max(0, left), return_when=asyncio.FIRST_COMPLETED
+            )
+        except asyncio.CancelledError:  # the time of grace is over
+            raise RestError("the server stopped before the answer", "UNAVAILABLE") from None
+        finally:
+            gone.cancel()
+        if answer.done():
+            return answer.result()
+        if gone.done() and not gone.cancelled():
+            raise Disconnected
+        raise RestError(f"no answer within {self.settings.timeout_s:g} s", "DEADLINE_EXCEEDED")
+
+
+def refusal(error: RestError) -> Response:
+    """The reply that carries an error, in TF Serving's form."""
+    body = json.dumps({"error": str(error)}, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(body + b"\n", error.status, error.headers, "application/json")
+
+
+def _state(version: Version) -> dict[str, Any]:
+    return {
+        "version": str(version.number),
+        "state": version.state.value,
+        "status": {"error_code": version.code, "error_message": version.message},
+    }
+
+
+def _pretty(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")

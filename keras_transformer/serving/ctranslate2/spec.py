@@ -1,0 +1,180 @@
+"""The network in CTranslate2's terms: which tensor goes where, and what has no place there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
+from ctranslate2.specs.common_spec import LayerNormSpec, LinearSpec
+from ctranslate2.specs.transformer_spec import (
+    FeedForwardSpec,
+    TransformerDecoderSpec,
+    TransformerEncoderSpec,
+)
+
+from keras_transformer.config import ModelConfig
+from keras_transformer.data.tokenizer import END, START, UNKNOWN, SentencePiece, Tokenizer
+from keras_transformer.model import transformer
+from keras_transformer.model.attention import MultiHeadAttention
+from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.positions import sinusoidal_encoding
+from keras_transformer.model.sublayer import EPSILON, SublayerConnection
+from keras_transformer.serving.settings import ExportError, Precision
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse a network that CTranslate2 cannot compute.
+
+    Raises:
+        ExportError: Its positions, or the widths of its heads.
+    """
+    if config.positions == "alibi":
+        raise ExportError(
+            "model.positions: expected sinusoidal, learned, rotary or none for --format "
+            "ctranslate2 (it has no ALiBi in encoders), the run has alibi"
+        )
+    if config.key_width != config.value_width:
+        raise ExportError(
+            "model.d_value: expected the width of model.d_key for --format ctranslate2, "
+            f"the run has {config.value_width} and {config.key_width}"
+        )
+
+
+def build_spec(
+    model: keras.Model, config: ModelConfig, tokenizer: Tokenizer, positions: int, dtype: Precision
+) -> TransformerSpec:
+    """The network as CTranslate2 stores it, ready to be saved.
+
+    Args:
+        model: A model from ``transformer.build``.
+        config: What it was built from; ``check`` lets it pass.
+        tokenizer: Its tokenizer.
+        positions: Positions of a sentence that get an encoding: CTranslate2 has a table.
+        dtype: How weights are stored.
+    """
+    return _Writer(model, config, positions, dtype).write(tokenizer)
+
+
+class _Writer:
+    """Puts the weights of one model where CTranslate2 looks for them."""
+
+    def __init__(
+        self, model: keras.Model, config: ModelConfig, positions: int, dtype: Precision
+    ) -> None:
+        self.model = model
+        self.config = config
+        self.positions = positions
+        self.dtype = dtype
+
+    def write(self, tokenizer: Tokenizer) -> TransformerSpec:
+        config = self.config
+        # Heads of another width than d_model / heads must be named.
+        width = None if config.key_width * config.heads == config.d_model else config.key_width
+        options: dict[str, Any] = {"pre_norm": config.norm == "pre", "head_dim": width}
+        if config.positions == "rotary":
+            options |= {"rotary_dim": 0, "rotary_interleave": False}  # all of them, in two halves
+        encoder = TransformerEncoderSpec(config.encoder_layers, config.heads, **options)
+        decoder = TransformerDecoderSpec(
+            config.decoder_layers,
+            config.heads,
+            # What `return_attention` gives: the mean of all heads, as in inference/alignment.
+            alignment_layer=max(config.decoder_layers - 2, 0),
+            alignment_heads=0,
+            **options,
+        )
+        result = TransformerSpec(encoder, decoder)
+        self._encoder(encoder)
+        self._decoder(decoder)
+        _language(result, tokenizer)
+        result.validate()
+        result.optimize(self.dtype)
+        return result
+
+    def _encoder(self, spec: TransformerEncoderSpec) -> None:
+        spec.embeddings[0].weight = self._array(transformer.source_embedding(self.model).matrix)
+        self._ends(spec, "encoder", "source_positions")
+        layers = self.model.get_layer("encoder").layers
+        for place, layer in zip(spec.layer, layers, strict=True):
+            self._self_attention(place.self_attention, layer.self_attention, layer.around_attention)
+            self._feed_forward(place.ffn, layer.feed_forward, layer.around_feed_forward)
+
+    def _decoder(self, spec: TransformerDecoderSpec) -> None:
+        spec.embeddings.weight = self._array(transformer.target_embedding(self.model).matrix)
+        spec.projection.weight = self._array(transformer.projection(self.model).matrix)
+        self._ends(spec, "decoder", "target_positions")
+        layers = self.model.get_layer("decoder").layers
+        for place, layer in zip(spec.layer, layers, strict=True):
+            self._self_attention(place.self_attention, layer.self_attention, layer.around_self)
+            attention = layer.cross_attention
+            query, memory, output = place.attention.linear
+            self._linear(query, attention.query_kernel)
+            self._linear(memory, attention.key_kernel, attention.value_kernel)
+            self._linear(output, attention.output_kernel)
+            self._norm(place.attention.layer_norm, layer.around_cross.normalization)
+            self._feed_forward(place.ffn, layer.feed_forward, layer.around_feed_forward)
+
+    def _ends(self, spec: Any, stack: str, positions: str) -> None:
+        """What stands before and after a stack of layers."""
+        if self.config.norm == "pre":
+            self._norm(spec.layer_norm, self.model.get_layer(stack).final_norm)
+        if self.config.positions != "rotary":
+            spec.position_encodings.encodings = self._encodings(self.model.get_layer(positions))
+
+    def _encodings(self, layer: Any) -> np.ndarray:
+        """(positions, D) or more: what is added to embeddings."""
+        width = self.config.d_model
+        if layer.positions == "sinusoidal":
+            return self._array(sinusoidal_encoding(self.positions, width))
+        if layer.positions == "none":
+            return self._array(np.zeros([self.positions, width]))
+        table = self._array(layer.table)  # later positions share its last row
+        return np.pad(table, [(0, max(self.positions - len(table), 0)), (0, 0)], mode="edge")
+
+    def _self_attention(
+        self, spec: MultiHeadAttentionSpec, layer: MultiHeadAttention, around: SublayerConnection
+    ) -> None:
+        inputs, output = spec.linear
+        self._linear(inputs, layer.query_kernel, layer.key_kernel, layer.value_kernel)
+        self._linear(output, layer.output_kernel)
+        self._norm(spec.layer_norm, around.normalization)
+
+    def _feed_forward(
+        self, spec: FeedForwardSpec, layer: FeedForward, around: SublayerConnection
+    ) -> None:
+        self._linear(spec.linear_0, layer.inner_kernel)
+        spec.linear_0.bias = self._array(layer.inner_bias)
+        self._linear(spec.linear_1, layer.outer_kernel)
+        spec.linear_1.bias = self._array(layer.outer_bias)
+        self._norm(spec.layer_norm, around.normalization)
+
+    def _linear(self, spec: LinearSpec, *kernels: Any) -> None:
+        """One matrix for several kernels (I, O) of the same input; there it is (O, I)."""
+        spec.weight = np.concatenate([self._array(kernel).T for kernel in kernels])
+
+    def _norm(self, spec: LayerNormSpec, layer: keras.layers.LayerNormalization) -> None:
+        spec.gamma = self._array(layer.gamma)
+        spec.beta = self._array(layer.beta)
+
+    def _array(self, values: Any) -> np.ndarray:
+        """A copy, since int8 is computed in place; in bfloat16 here, since there it needs torch."""
+        bfloat16 = self.dtype == "bfloat16"
+        return np.array(values).astype(tf.bfloat16.as_numpy_dtype if bfloat16 else np.float32)
+
+
+def _language(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
+    spec.register_source_vocabulary(_pieces(tokenizer.source))
+    spec.register_target_vocabulary(_pieces(tokenizer.target))
+    unknown, start, end = tokenizer.target.pieces([UNKNOWN, START, END])
+    spec.config.unk_token = unknown
+    spec.config.bos_token = spec.config.decoder_start_token = start
+    spec.config.eos_token = end
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = EPSILON
+
+
+def _pieces(side: SentencePiece) -> list[str]:
+    return side.pieces(range(side.size))

@@ -1,0 +1,1 @@
+"""Run log, metrics, progress bar, TensorBoard, curves and summary."""

@@ -1,0 +1,132 @@
+"""What a training is going to be, in a few lines before its first step."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+from keras_transformer.config import Config
+from keras_transformer.data.batches import BatchPlan
+from keras_transformer.model.embedding import TokenEmbedding
+from keras_transformer.model.positions import PositionalEncoding
+from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.loss import ROWS
+from keras_transformer.training.reporting.progress import duration
+
+
+def summary(
+    model: keras.Model,
+    config: Config,
+    plan: BatchPlan,
+    distribution: Distribution,
+    micro_batches: int,
+) -> list[str]:
+    """The lines.
+
+    Args:
+        model: The network.
+        config: Of the run.
+        plan: The batches.
+        distribution: Where it runs.
+        pieces: Parts in which a device takes its share of a batch.
+    """
+    sizes = plan.sizes()
+    activations = most_activations(config, sizes, distribution.devices * micro_batches)
+    return [
+        _parameters(model),
+        _memory(model, config, activations, micro_batches),
+        _batches(plan, sizes),
+        _work(config, plan, distribution, micro_batches),
+    ]
+
+
+def parameters_by_part(model: keras.Model) -> dict[str, int]:
+    """Parameters of the embeddings (learned positions and the projection among them), of the
+    encoder and of the decoder."""
+    parts = {"embeddings": 0, "encoder": 0, "decoder": 0}
+    for layer in model.layers:
+        embeds = isinstance(layer, TokenEmbedding | PositionalEncoding)
+        name = "embeddings" if embeds else layer.name
+        if name in parts:
+            parts[name] += layer.count_params()
+    return parts
+
+
+def _parameters(model: keras.Model) -> str:
+    parts = parameters_by_part(model)
+    each = ", ".join(f"{name} {count:,}" for name, count in parts.items())
+    return f"{model.count_params():,} parameters: {each}"
+
+
+def _memory(model: keras.Model, config: Config, activations: int, micro_batches: int) -> str:
+    """Of one device, which holds all weights and takes its part of each batch."""
+    weights = 4 * model.count_params()  # float32, whatever the layers compute in
+    kept = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
+    if micro_batches > 1:
+        kept["gradients"] *= 2  # of a piece, and their sum
+    if config.train.ema_decay:
+        kept["moving average"] = weights
+    kept["activations of the largest batch"] = activations
+    each = ", ".join(f"{name} {_megabytes(size)}" for name, size in kept.items())
+    return f"about {_megabytes(sum(kept.values()))} MB a device, counted from sizes: {each}"
+
+
+def most_activations(config: Config, sizes: np.ndarray, parts: int = 1) -> int:
+    """About how many bytes a step keeps until its gradients are known, for the largest batch.
+
+    Counted are the results of matrix products, normalisations and dropout, and of each
+    attention its weights before and after masking and dropout; beside them the logits of one
+    pass of the loss. What a kernel needs for itself is not: on a processor, steps of 4,096
+    tokens took 1.0 to 1.2 times as much.
+
+    Args:
+        config: Of the run.
+        sizes: From `BatchPlan.sizes`.
+        parts: Into how many each batch is split.
+    """
+    model = config.model
+    rows, source, target = np.ceil(sizes[:, 0] / parts), sizes[:, 1], sizes[:, 2]
+    size = 4 if config.train.precision == "float32" else 2
+    # In float32 in any case; attention in blocks keeps none.
+    matrices = 0 if model.attention == "blockwise" else 3 if model.attention_dropout else 2
+    weight = 4 * matrices * model.heads
+    attention = 2 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
+    feed_forward = model.d_ff + 4 * model.d_model
+    encoder = size * source * (attention + feed_forward) + weight * source**2
+    decoder = size * target * (2 * attention + feed_forward) + weight * target * (target + source)
+    layers = model.encoder_layers, model.decoder_layers
+    if config.train.gradient_checkpointing:  # inputs alone, and one layer at a time
+        inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
+        kept = inputs + np.maximum(encoder, decoder)
+    else:
+        kept = layers[0] * encoder + layers[1] * decoder
+    embedded = size * 2 * model.d_model * (source + target)
+    logits = 4 * 2 * np.minimum(rows * target, ROWS) * model.target_vocabulary_size
+    return int((rows * (kept + embedded) + logits).max())
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f}" if size >= 10 * 2**20 else f"{size / 2**20:.1f}"
+
+
+def _batches(plan: BatchPlan, sizes: np.ndarray) -> str:
+    count = plan.batches_per_epoch
+    source, target = plan.source_tokens / count, plan.target_tokens / count
+    return (
+        f"{plan.pairs:,} pairs in {count:,} batches an epoch, {source:,.0f} + {target:,.0f} tokens "
+        f"a batch (source + target), {plan.padding(sizes):.1%} padding"
+    )
+
+
+def _work(config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int) -> str:
+    train = config.train
+    devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
+    if distribution.workers > 1:
+        devices += f" of {distribution.workers} workers"
+    if micro_batches > 1:
+        devices += f", a batch in {micro_batches} pieces on each"
+    epochs = train.max_steps / plan.batches_per_epoch
+    digits = 1 if epochs < 100 else 0
+    time = f", {duration(60 * train.max_minutes)} at most" if train.max_minutes else ""
+    updates = f"{train.max_steps:,} update{'s' if train.max_steps > 1 else ''}"
+    return f"{updates}, {epochs:,.{digits}f} epochs{time}; {devices}"

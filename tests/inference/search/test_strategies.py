@@ -1,0 +1,405 @@
+"""Search over scripted step functions, against plain Python on the same tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from keras_transformer.inference.search import strategies
+
+KEYS = 10_007  # as those of a scripted model
+SPECIALS = {PAD, UNKNOWN, START}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One hypothesis in plain Python."""
+
+    finished: bool
+    score: float
+    tokens: tuple[int, ...]
+
+
+def penalty(length: int, alpha: float) -> float:
+    return ((5 + length) / 6) ** alpha
+
+
+def exhaustive(model, key: int, limit: int, alpha: float) -> list[Found]:
+    """Every translation within the limit, finished ones first, best first."""
+    words = [token for token in model.allowed() if token != END]
+    texts = [
+        (*body, END) for n in range(limit) for body in itertools.product(words, repeat=n)
+    ] + list(itertools.product(words, repeat=limit))
+    every = [
+        Found(text[-1] == END, model.forced(key, text) / penalty(len(text), alpha), text)
+        for text in texts
+    ]
+    return sorted(every, key=lambda found: (-found.finished, -found.score))
+
+
+def plain_beam(model, key: int, limit: int, alpha: float, beam: int) -> list[Found]:
+    """Beam search by lists, which never stops early and keeps everything that finishes."""
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished: list[Found] = []
+    for length in range(1, limit + 1):
+        extended = []
+        for total, tokens in live:
+            row = model.log_probabilities(key, tokens)
+            extended += [(total + row[token], (*tokens, token)) for token in model.allowed()]
+        extended = sorted(extended, reverse=True)[: 2 * beam]
+        finished += [
+            Found(True, total / penalty(length, alpha), tokens)
+            for total, tokens in extended
+            if tokens[-1] == END
+        ]
+        live = [item for item in extended if item[1][-1] != END][:beam]
+    finished.sort(key=lambda found: -found.score)
+    rest = [Found(False, total / penalty(limit, alpha), tokens) for total, tokens in live]
+    return finished + rest
+
+
+def plain_greedy(model, key: int, limit: int) -> tuple[int, ...]:
+    tokens: tuple[int, ...] = ()
+    while len(tokens) < limit and tokens[-1:] != (END,):
+        row = model.log_probabilities(key, tokens)
+        tokens = (*tokens, max(model.allowed(), key=lambda token: row[token]))
+    return tokens
+
+
+def run(model, keys, limits, *, beam, alpha=0.6, n_best=1, wanted=None):
+    return strategies.beam_search(
+        model.step,
+        model.start(keys, beam),
+        tf.constant(limits, tf.int32),
+        beam=beam,
+        alpha=alpha,
+        n_best=n_best,
+        wanted=wanted,
+    )
+
+
+def unpack(result: strategies.Hypotheses, sentence: int) -> list[Found]:
+    """A sentence's hypotheses, after a check of what each of them must fulfil."""
+    rows = []
+    for tokens, length, score, finished in zip(
+        result.tokens[sentence].numpy(),
+        result.lengths[sentence].numpy(),
+        result.scores[sentence].numpy(),
+        result.finished[sentence].numpy(),
+        strict=True,
+    ):
+        assert not tokens[length:].any(), "padding after the end"
+        text = tuple(int(token) for token in tokens[:length])
+        assert not SPECIALS & set(text)
+        assert END not in text[:-1], "a finished hypothesis was extended"
+        assert bool(finished) == (text[-1:] == (END,))
+        if length:
+            rows.append(Found(bool(finished), float(score), text))
+        else:
+            assert score in (0.0, -1e9), "no hypothesis, or no token possible"
+    return rows
+
+
+def check_equal(got: list[Found], expected: list[Found], model, key, alpha) -> None:
+    """Same scores in the same order, and each text worth its score."""
+    assert [item.finished for item in got] == [item.finished for item in expected]
+    np.testing.assert_allclose(
+        [item.score for item in got], [item.score for item in expected], rtol=1e-4, atol=1e-4
+    )
+    for item in got:
+        forced = model.forced(key, item.tokens) / penalty(len(item.tokens), alpha)
+        assert item.score == pytest.approx(forced, rel=1e-4, abs=1e-4)
+    assert len({item.tokens for item in got}) == len(got)
+
+
+def check_same(first: list[Found], second: list[Found]) -> None:
+    assert [item.tokens for item in first] == [item.tokens for item in second]
+    np.testing.assert_allclose(
+        [item.score for item in first], [item.score for item in second], rtol=1e-5, atol=1e-5
+    )
+
+
+seeds = st.integers(0, 2**31 - 1)
+alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, alpha=alphas, limit=st.integers(1, 4))
+def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, limit):
+    model = scripted(seed, vocabulary=6)  # END and two words: at most 16 live hypotheses
+    result = run(model, [seed % KEYS], [limit], beam=16, n_best=16, alpha=alpha)
+    every = exhaustive(model, seed % KEYS, limit, alpha)
+    check_equal(unpack(result, 0), every[:16], model, seed % KEYS, alpha)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=seeds,
+    alpha=alphas,
+    beam=st.integers(2, 5),
+    n_best=st.integers(1, 5),
+    limit=st.integers(1, 12),
+    vocabulary=st.integers(5, 9),
+    end_bias=st.sampled_from([-4.0, 0.0, 2.0]),
+)
+def test_early_stop_changes_nothing(
+    scripted, seed, alpha, beam, n_best, limit, vocabulary, end_bias
+):
+    n_best = min(n_best, beam)
+    model = scripted(seed, vocabulary, end_bias=end_bias)
+    result = run(model, [seed % KEYS], [limit], beam=beam, n_best=n_best, alpha=alpha)
+    expected = plain_beam(model, seed % KEYS, limit, alpha, beam)
+    check_equal(unpack(result, 0), expected[:n_best], model, seed % KEYS, alpha)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, alpha=alphas, limit=st.integers(1, 12))
+def test_beam_of_one_is_greedy(scripted, seed, alpha, limit):
+    model = scripted(seed, vocabulary=9)
+    (got,) = unpack(run(model, [seed % KEYS], [limit], beam=1, alpha=alpha), 0)
+    assert got.tokens == plain_greedy(model, seed % KEYS, limit)
+    forced = model.forced(seed % KEYS, got.tokens) / penalty(len(got.tokens), alpha)
+    assert got.score == pytest.approx(forced, rel=1e-4, abs=1e-4)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=seeds,
+    beam=st.integers(1, 4),
+    limits=st.lists(st.integers(0, 9), min_size=2, max_size=5),
+    order=st.randoms(use_true_random=False),
+)
+def test_a_sentence_alone_and_in_any_batch(scripted, seed, beam, limits, order):
+    model = scripted(seed, vocabulary=8)
+    keys = [(seed + 17 * sentence) % KEYS for sentence in range(len(limits))]
+    places = list(range(len(limits)))
+    order.shuffle(places)
+    together = run(
+        model, [keys[p] for p in places], [limits[p] for p in places], beam=beam, n_best=beam
+    )
+    for row, place in enumerate(places):
+        alone = run(model, [keys[place]], [limits[place]], beam=beam, n_best=beam)
+        check_same(unpack(alone, 0), unpack(together, row))
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), wanted=st.integers(1, 3), beam=st.integers(3, 4))
+def test_the_wanted_best_are_those_of_the_whole_search(scripted, seed, wanted, beam):
+    model = scripted(seed, vocabulary=7)
+    keys, limits = [seed % KEYS, 5, 77], [7, 3, 5]
+    whole = run(model, keys, limits, beam=beam, n_best=3)
+    some = run(model, keys, limits, beam=beam, n_best=3, wanted=wanted)
+    for sentence in range(3):
+        check_same(unpack(some, sentence)[:wanted], unpack(whole, sentence)[:wanted])
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_length_penalty_for_each_sentence(scripted, beam):
+    model, keys, limits = scripted(3, vocabulary=7, end_bias=1.0), [1, 1, 1, 9], [8, 8, 8, 8]
+    alphas = [0.0, 0.6, 3.0, 1.0]
+    together = run(model, keys, limits, beam=beam, alpha=tf.constant(alphas), n_best=beam)
+    for place, alpha in enumerate(alphas):
+        alone = run(model, keys[place:][:1], limits[:1], beam=beam, alpha=alpha, n_best=beam)
+        check_same(unpack(together, place), unpack(alone, 0))
+    assert len({unpack(together, place)[0].score for place in range(3)}) == 3
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_limits_hold_for_each_sentence_and_unfinished_is_flagged(scripted, beam):
+    model = scripted(1, vocabulary=8, end_bias=-np.inf)
+    limits = [0, 1, 7, 3, 30]
+    result = run(model, [5, 6, 7, 8, 9], limits, beam=beam, n_best=beam)
+    assert result.lengths.numpy()[:, 0].tolist() == limits
+    assert result.lengths.numpy().max(axis=1).tolist() == limits
+    assert not result.finished.numpy().any()
+    for sentence, limit in enumerate(limits):
+        for found in unpack(result, sentence):
+            forced = model.forced(5 + sentence, found.tokens) / penalty(limit, 0.6)
+            assert found.score == pytest.approx(forced, rel=1e-4)
+
+
+def test_finished_hypotheses_stand_before_better_unfinished_ones():
+    # Two words of 0.49 each and END of 0.02: ending costs more than going on to the limit.
+    logits = np.full((1, 6), -100.0, np.float32)
+    logits[0, [END, 4, 5]] = np.log([0.02, 0.49, 0.49])
+
+    def step(tokens, position, state):
+        return tf.repeat(tf.constant(logits), tf.shape(tokens)[0], axis=0), state
+
+    result = strategies.beam_search(
+        step, tf.zeros([2, 1]), tf.constant([2]), beam=2, alpha=0.0, n_best=2
+    )
+    # By hand: END at once (0.02) beats word, END (0.0098); both beat nothing unfinished,
+    # although word, word has 0.2401.
+    assert result.finished.numpy().tolist() == [[True, False]]
+    assert result.lengths.numpy().tolist() == [[1, 2]]
+    np.testing.assert_allclose(
+        result.log_probabilities.numpy(), [np.log([0.02, 0.2401])], rtol=1e-5
+    )
+
+
+def test_length_penalty_by_hand():
+    # END at once has P = 0.4; word, END has 0.6 * 0.6 = 0.36. With alpha 0 the short one wins;
+    # with alpha 1 the scores are log .4 / 1 = -.9163 and log .36 / (7/6) = -.8757.
+    rows = np.full((2, 5), -100.0, np.float32)
+    rows[0, [END, 4]] = np.log([0.4, 0.6])
+    rows[1, [END, 4]] = np.log([0.6, 0.4])
+
+    def step(tokens, position, state):
+        row = tf.minimum(position, 1)
+        return tf.repeat(tf.constant(rows)[row : row + 1], tf.shape(tokens)[0], axis=0), state
+
+    def best(alpha):
+        state = tf.zeros([2])
+        return strategies.beam_search(step, state, tf.constant([9]), beam=2, alpha=alpha)
+
+    assert best(0.0).lengths.numpy().tolist() == [[1]]
+    np.testing.assert_allclose(best(0.0).scores.numpy(), [[math.log(0.4)]], rtol=1e-5)
+    assert best(1.0).lengths.numpy().tolist() == [[2]]
+    np.testing.assert_allclose(best(1.0).scores.numpy(), [[math.log(0.36) * 6 / 7]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_search_stops_once_nothing_can_improve(beam):
+    calls = []
+
+    def step(tokens, position, state):  # END is nearly certain from the start
+        calls.append(int(position))
+        row = tf.constant([[0.0, 0.0, 0.0, 30.0, 1.0, 0.5]])
+        return tf.repeat(row, tf.shape(tokens)[0], axis=0), state
+
+    result = strategies.beam_search(
+        step, tf.zeros([2 * beam]), tf.constant([100, 50]), beam=beam, alpha=0.6
+    )
+    assert calls == [0]
+    assert result.lengths.numpy().tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_forbidden_tokens_never_appear_however_likely(scripted, beam):
+    model = scripted(3, vocabulary=12)
+    model.table[:, [PAD, UNKNOWN, START]] += 20.0
+    result = run(model, [1, 2, 3], [6, 6, 6], beam=beam, n_best=beam)
+    for key, sentence in zip([1, 2, 3], range(3), strict=True):
+        found = unpack(result, sentence)  # checks the tokens
+        if beam == 1:
+            assert found[0].tokens == plain_greedy(model, key, 6)
+        else:
+            check_equal(found, plain_beam(model, key, 6, 0.6, beam)[:beam], model, key, 0.6)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_impossible_tokens_leave_everything_finite(scripted, beam):
+    model = scripted(4, vocabulary=7)
+    model.table[:, 5:] = -np.inf
+    result = run(model, [1, 2], [5, 3], beam=beam, n_best=beam)
+    for values in (result.scores, result.log_probabilities):
+        assert np.isfinite(values.numpy()).all()
+    for sentence in range(2):
+        assert all(5 not in found.tokens for found in unpack(result, sentence))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_no_possible_token_at_all_returns_what_there_is(scripted, beam):
+    model = scripted(4, vocabulary=6)
+    model.table[:, END:] = -np.inf  # only forbidden ones are left
+    result = run(model, [1, 2], [5, 3], beam=beam)
+    assert result.lengths.numpy().tolist() == [[0], [0]]
+    assert not result.finished.numpy().any()
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_empty_batch(scripted, beam):
+    result = run(scripted(1, vocabulary=6), [], [], beam=beam, n_best=beam)
+    assert result.tokens.shape[:2] == (0, beam)
+    assert result.scores.shape == (0, beam)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_sentences_that_are_done_leave_the_batch(scripted, beam):
+    model = scripted(8, vocabulary=9, end_bias=-np.inf)  # every sentence goes on to its limit
+    rows = []
+
+    def step(tokens, position, state):
+        rows.append(len(tokens))
+        return model.step(tokens, position, state)
+
+    limits = [3] * 6 + [9, 40]
+    strategies.beam_search(
+        step, model.start(list(range(8)), beam), tf.constant(limits), beam=beam, alpha=0.6
+    )
+    assert [count // beam for count in rows] == [8] * 3 + [2] * 6 + [1] * 31
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_one_trace_for_all_batches_and_no_xla(scripted, beam):
+    model = scripted(8, vocabulary=9)
+    traces = []
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)],
+        autograph=False,
+    )
+    def compiled(keys, limits):
+        traces.append(1)
+        state = {
+            "key": tf.repeat(keys, beam),
+            "prefix": tf.zeros([tf.shape(keys)[0] * beam, 0], tf.int32),
+        }
+        return strategies.beam_search(model.step, state, limits, beam=beam, alpha=0.6, n_best=beam)
+
+    for keys, limits in [([1], [9]), ([1, 2, 3], [9, 2, 5]), ([4, 1], [3, 9]), ([], [])]:
+        graph = compiled(tf.constant(keys, tf.int32), tf.constant(limits, tf.int32))
+        eager = run(model, keys, limits, beam=beam, n_best=beam)
+        for sentence in range(len(keys)):
+            check_same(unpack(graph, sentence), unpack(eager, sentence))
+    assert len(traces) == 1
+    definition = compiled.get_concrete_function().graph.as_graph_def()
+    names = {node.op for node in definition.node}
+    names |= {node.op for function in definition.library.function for node in function.node_def}
+    assert not [name for name in names if name.startswith("Xla")]
+
+
+def test_a_bfloat16_model_is_scored_in_float32(scripted):
+    model = scripted(8, vocabulary=9)
+
+    def step(tokens, position, state):
+        logits, state = model.step(tokens, position, state)
+        return tf.cast(logits, tf.bfloat16), state
+
+    result = strategies.beam_search(step, model.start([1], 3), tf.constant([6]), beam=3, alpha=0.6)
+    assert result.scores.dtype == tf.float32
+    assert result.lengths.numpy()[0, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "beam: expected 1 or more, got 0"),
+        ({"beam": 2, "n_best": 3}, r"n_best: expected 1 to beam \(2\), got 3"),
+        ({"beam": 2, "alpha": -1.0}, "alpha: expected 0 or more, got -1.0"),
+    ],
+)
+def test_bad_options_are_refused(scripted, options, message):
+    with pytest.raises(ValueError, match=message):
+        run(scripted(1, vocabulary=6), [1], [3], **options)
+
+
+def test_length_limits_count_neither_end_nor_padding():
+    source = tf.constant([[7, 8, 9, END], [7, END, PAD, PAD], [END, PAD, PAD, PAD]])
+    assert strategies.length_limits(source, 50).numpy().tolist() == [53, 51, 50]
+
+
+def test_forced_log_probabilities_by_hand():
+    logits = tf.math.log([[[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.0, 0.5], [1.0, 1.0, 1.0, 1.0]]])
+    labels = tf.constant([[2, 3, PAD]])
+    got = strategies.forced_log_probabilities(logits, labels)
+    np.testing.assert_allclose(got.numpy(), [[math.log(0.3), math.log(0.5), 0.0]], rtol=1e-5)

@@ -1,0 +1,302 @@
+"""One position at a time equals all positions at once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.inference.search import hypotheses
+from keras_transformer.model import transformer
+from keras_transformer.model.incremental.decoder import IncrementalDecoder
+
+NORM = ["post", "pre"]
+POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
+EMBEDDINGS = ["tied", "decoder", "untied"]
+
+# B = 2, S = 4, the second sentence padded; W = 3 hypotheses of T = 4 tokens for each.
+SOURCE = tf.constant([[5, 6, 7, 3], [9, 3, 0, 0]])
+TARGET = np.array(
+    [
+        [2, 7, 5, 9],
+        [2, 8, 8, 11],
+        [2, 11, 4, 3],
+        [2, 5, 12, 12],
+        [2, 1, 9, 10],
+        [2, 7, 5, 9],
+    ],
+    "int32",
+)
+
+
+def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
+    """Logits (R, T, V) of one pass over everything."""
+    source = tf.repeat(source, len(target) // source.shape[0], axis=0)
+    return model({"source": source, "target": tf.constant(target)}, training=False).numpy()
+
+
+def _with_room(step: Any, state: Any, more: int) -> Any:
+    """The state of all sentences with room for more steps."""
+    return step.keep(state, tf.range(tf.shape(state.visible)[0]), more)
+
+
+def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
+    """Logits (R, T, V), one step after the other."""
+    step, state = IncrementalDecoder(model).start(source, beam=len(target) // source.shape[0])
+    state = _with_room(step, state, target.shape[1])
+    logits = []
+    for position in range(target.shape[1]):
+        row, state = step(tf.constant(target[:, position]), tf.constant(position), state)
+        logits.append(row)
+    return np.stack(logits, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "embeddings"), list(itertools.product(NORM, POSITIONS, EMBEDDINGS))
+)
+def test_steps_equal_the_full_pass(
+    norm: str, positions: str, embeddings: str, tiny_model: Any
+) -> None:
+    model = tiny_model(norm=norm, positions=positions, embeddings=embeddings)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"positions": "learned", "max_positions": 3},  # shorter than source and target
+        {"positions": "rotary", "d_key": 2, "d_value": 7, "decoder_layers": 2},
+        {"positions": "alibi", "heads": 1},
+        {"embeddings": "decoder", "source_vocabulary_size": 10},
+    ],
+)
+def test_steps_equal_the_full_pass_in_odd_shapes(options: dict[str, Any], tiny_model: Any) -> None:
+    model = tiny_model(**options)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("norm", NORM)
+def test_steps_in_bfloat16(norm: str, tiny_model: Any, tiny_config: Any) -> None:
+    model = tiny_model(norm=norm)
+    half = transformer.build(tiny_config(norm=norm), "mixed_bfloat16")
+    half.set_weights(model.get_weights())
+    stepped, exact = _stepped(half, SOURCE, TARGET), _full(model, SOURCE, TARGET)
+    assert stepped.dtype == np.float32
+    np.testing.assert_allclose(stepped, exact, atol=0.05 * np.abs(exact).max())
+
+
+def test_more_padding_changes_no_step(tiny_model: Any) -> None:
+    model = tiny_model()
+    padded = tf.pad(SOURCE, [[0, 0], [0, 3]])
+    np.testing.assert_allclose(
+        _stepped(model, padded, TARGET), _stepped(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+def test_a_source_of_padding_is_finite_and_alone(tiny_model: Any) -> None:
+    model = tiny_model()
+    source = tf.constant([[5, 6, 7, 3], [0, 0, 0, 0]])
+    stepped = _stepped(model, source, TARGET)
+    assert np.isfinite(stepped).all()
+    np.testing.assert_array_equal(stepped[:3], _stepped(model, SOURCE, TARGET)[:3])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions)
+    # After two steps each sentence goes on from other prefixes, one of them twice.
+    parents = tf.constant([[2, 0, 0], [0, 2, 1]])
+    order = [2, 0, 0, 3, 5, 4]
+    target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
+    step, state = IncrementalDecoder(model).start(SOURCE, beam=3)
+    state = _with_room(step, state, 3)
+    for position in range(4):
+        if position == 2:
+            state = step.reorder(state, parents)
+        if position == 3:
+            state = _with_room(step, state, 2)  # more than needed
+        tokens = TARGET[:, position]
+        logits, state = step(tf.constant(tokens), tf.constant(position), state)
+    np.testing.assert_allclose(logits, _full(model, SOURCE, target)[:, -1], atol=2e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, decoder_layers=2)
+    step, state = IncrementalDecoder(model).start(SOURCE, beam=3)
+    state = _with_room(step, state, 5)
+    for position in range(3):
+        _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
+    # In the first sentence all go on from one row; in the other two rows go on.
+    state = step.reorder(state, tf.constant([[1, 1, 1], [2, 0, 0]]))
+    order = [1, 1, 1, 5, 3, 3]
+    target = np.concatenate([TARGET[order, :3], TARGET[:, 3:]], axis=1)
+    expected = _full(model, SOURCE, target)[:, -1]
+    # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
+    for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
+        kept = step.keep(state, sentences, 2)
+        assert int(kept.filled) == filled
+        assert kept.visible.shape == (len(sentences), 3, 3 * (filled + 2))
+        rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
+        logits, _ = step(tf.constant(target[rows, 3]), tf.constant(3), kept)
+        np.testing.assert_allclose(logits, expected[rows], atol=2e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, decoder_layers=2)
+    step, state = IncrementalDecoder(model).start(SOURCE, beam=3)
+    state = _with_room(step, state, 6)
+    for position in range(2):
+        _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
+    for sentences in ([1, 0], [1], []):
+        rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
+        kept = step.keep(state, tf.constant(sentences, tf.int32), 1)
+        logits, _ = step(tf.constant(TARGET[rows, 2]), tf.constant(2), kept)
+        full = _full(model, SOURCE, TARGET[:, :3])[rows, -1]
+        np.testing.assert_allclose(logits, full, atol=2e-5)
+
+
+def test_state_is_passed_and_not_kept(tiny_model: Any) -> None:
+    step, state = IncrementalDecoder(tiny_model()).start(SOURCE)
+    state = _with_room(step, state, 4)
+    first = tf.constant([2, 2])
+    once, after = step(first, tf.constant(0), state)
+    step(tf.constant([7, 8]), tf.constant(1), after)
+    again, _ = step(first, tf.constant(0), state)
+    np.testing.assert_array_equal(once, again)
+    assert (state.visible.numpy() == 0.0).tolist() == [[[False] * 4]] * 2
+    assert (after.visible.numpy() == 0.0).tolist() == [[[True, False, False, False]]] * 2
+
+
+def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
+    # With a fixed batch everything about the first caches is known when the graph is made.
+    model = tiny_model()
+
+    @tf.function
+    def caches() -> Any:
+        step, state = IncrementalDecoder(model).start(SOURCE)
+        _, state = step(tf.constant([2, 2]), 0, _with_room(step, state, 2))
+        return state.past
+
+    first = tf.nest.flatten(caches())
+    before = [part.numpy() for part in first]
+    for part in first:
+        tf.raw_ops.InplaceUpdate(x=part, i=[1], v=tf.fill([1, part.shape[1]], 7.0))
+    for part, own in zip(tf.nest.flatten(caches()), before, strict=True):
+        np.testing.assert_array_equal(part, own)
+
+
+def test_fixed_weights_are_read_once_and_others_in_each_run(tiny_config: Any) -> None:
+    model = transformer.build(tiny_config(embeddings="untied"))
+
+    def first_step(fixed: bool) -> Any:
+        decoding = IncrementalDecoder(model, fixed)
+
+        @tf.function
+        def logits() -> tf.Tensor:
+            step, state = decoding.start(SOURCE)
+            return step(tf.constant([2, 2]), 0, _with_room(step, state, 1))[0]
+
+        return logits
+
+    kept, read = first_step(fixed=True), first_step(fixed=False)
+    before = _full(model, SOURCE, TARGET[::3, :1])[:, 0]
+    assert before.any()
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    np.testing.assert_allclose(read(), before, atol=2e-5)
+    transformer.projection(model).matrix.assign(tf.zeros([13, 8]))
+    np.testing.assert_allclose(kept(), before, atol=2e-5)
+    assert not read().numpy().any()
+
+
+def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
+    step, state = IncrementalDecoder(tiny_model()).start(SOURCE)
+    state = _with_room(step, state, 1)
+    tokens = tf.constant([2, 2])
+    np.testing.assert_array_equal(step(tokens, 0, state)[0], step(tokens, tf.constant(0), state)[0])
+
+
+def _loop(model: keras.Model, beam: int) -> Any:
+    """Greedy search, five steps in a graph of open sizes."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(source: tf.Tensor) -> tf.Tensor:
+        step, state = IncrementalDecoder(model).start(source, beam)
+        rows = tf.shape(source)[0] * beam
+
+        def body(position: tf.Tensor, tokens: tf.Tensor, said: Any, state: Any) -> Any:
+            logits, state = step(tokens, position, state)
+            # Never padding: the full pass would hide it from later positions.
+            tokens = 1 + tf.argmax(logits[:, 1:], axis=-1, output_type=tf.int32)
+            return position + 1, tokens, said.write(position, tokens), state
+
+        said = tf.TensorArray(tf.int32, 5, element_shape=[None])
+        first = tf.fill([rows], 2)
+        _, _, said, _ = tf.while_loop(
+            lambda position, *_: position < 5,
+            body,
+            (0, first, said, _with_room(step, state, 5)),
+            shape_invariants=(
+                tf.TensorShape([]),
+                tf.TensorShape([None]),
+                tf.TensorShape(None),
+                hypotheses.invariants(state),
+            ),
+        )
+        return tf.transpose(said.stack())
+
+    return search
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_loop_in_a_graph(positions: str, tiny_model: Any) -> None:
+    model = tiny_model(positions=positions, norm="pre", decoder_layers=2)
+    search = _loop(model, 2)
+    said = search(SOURCE).numpy()
+    assert said.shape == (4, 5)
+    # Each token is the likeliest after those before it, by the full pass.
+    target = np.concatenate([np.full((4, 1), 2), said[:, :-1]], axis=1).astype("int32")
+    likeliest = 1 + _full(model, SOURCE, target)[:, :, 1:].argmax(axis=-1)
+    np.testing.assert_array_equal(said, likeliest)
+    assert _loop(model, 1)(SOURCE[:, :3]).shape == (2, 5)
+    assert search(SOURCE[:0]).shape == (0, 5)  # a batch of nothing
+
+
+def test_graph_holds_no_op_that_needs_xla(tiny_model: Any) -> None:
+    # A server without XLA refuses such ops when they run.
+    for positions, norm in zip(POSITIONS, itertools.cycle(NORM)):
+        concrete = _loop(tiny_model(positions=positions, norm=norm), 2).get_concrete_function()
+        definition = concrete.graph.as_graph_def()
+        nodes = [*definition.node]
+        for function in definition.library.function:
+            nodes += function.node_def
+            assert not function.attr["_XlaMustCompile"].b
+        assert any(node.op in ("While", "StatelessWhile") for node in nodes)
+        assert [node.op for node in nodes if "xla" in node.op.lower()] == []
+
+
+@pytest.mark.parametrize("norm", NORM)
+def test_forward_gives_the_logits_of_the_model_and_its_attention(
+    norm: str, tiny_model: Any
+) -> None:
+    model = tiny_model(norm=norm)
+    target = tf.constant([[2, 7, 5, 9], [2, 8, 0, 0]])
+    logits, weights = IncrementalDecoder(model).forward(SOURCE, target)
+    expected = model({"source": SOURCE, "target": target}, training=False)
+    np.testing.assert_allclose(logits, expected, atol=2e-6)
+    layers = model.get_layer("decoder").layers
+    assert len(weights) == len(layers)
+    for each in weights:
+        assert each.shape[0] == 2
+        assert each.shape[2:] == (4, 4)
+        np.testing.assert_allclose(tf.reduce_sum(each, axis=-1), 1.0, atol=1e-6)
+        assert not each.numpy()[1, :, :, 2:].any()  # padding of the source

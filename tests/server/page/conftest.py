@@ -1,0 +1,195 @@
+"""A scripted server behind the page, and a real browser in front of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[3] / "keras_transformer/server/page"
+TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+PATIENCE_MS = 20_000  # a busy machine is slow; what is there at once is waited for no longer
+CHROMIUM_OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class ScriptedServer:
+    """The REST interface as the page uses it, with answers that can be foretold.
+
+    A sentence s becomes "[s]"; its alternatives are "[s]" and "(s)"; its pieces are its words,
+    and each piece of the translation attends to its own word with 0.7.
+    """
+
+    def __init__(self) -> None:
+        self.model: dict[str, Any] = {
+            "name": "mock",
+            "version": 3,
+            "languages": {"source": "en", "target": "de"},
+            "search": {"beam": 4, "alpha": 0.6, "n_best": 4, "max_tokens": 256},
+        }
+        self.requests: list[tuple[str, list[str]]] = []
+        self.failures: list[tuple[int, str]] = []  # each is the reply to one translation
+        self.silent = False  # connections are closed without a reply
+        self.held = threading.Event()  # set: predictions of texts with "slow" in them go through
+        self.delay = 0.0  # seconds for every prediction
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.http.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.http.server_address[1]}/"
+
+    def asked(self, signature: str = "serving_default") -> list[list[str]]:
+        """The texts of each request for a signature, in the order of their arrival."""
+        return [texts for name, texts in self.requests if name == signature]
+
+    def predict(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        texts = body["instances"]
+        self.requests.append((body["signature_name"], texts))
+        if any("slow" in text for text in texts):
+            self.held.wait(60)  # longer than any test waits
+        time.sleep(self.delay)
+        # Of the other signatures a late request, of the text before, could take it away.
+        if self.failures and body["signature_name"] == "serving_default":
+            status, message = self.failures.pop(0)
+            return status, {"error": message}
+        answer: Callable[[str], dict[str, Any]] = getattr(self, f"_{body['signature_name']}")
+        return 200, {"predictions": [answer(text) for text in texts]}
+
+    def _serving_default(self, text: str) -> dict[str, Any]:
+        return {"translation": f"[{text}]", "score": -0.25, "truncated": "too long" in text}
+
+    def _nbest(self, text: str) -> dict[str, Any]:
+        return {
+            "translations": [f"[{text}]", f"({text})", "", ""],
+            "scores": [-0.25, -1.5, -1e9, -1e9],
+        }
+
+    def _align(self, text: str) -> dict[str, Any]:
+        pieces = [f"\u2581{word}" for word in text.split()] + ["</s>"]
+        rest = 0.3 / max(len(pieces) - 1, 1)
+        weights = [
+            [0.7 if s == t else rest for s in range(len(pieces))] for t in range(len(pieces))
+        ]
+        padded = [[*row, 0.0, 0.0] for row in weights] + [[0.0] * (len(pieces) + 2)]
+        return {
+            **self._serving_default(text),
+            "source_pieces": [*pieces, "", ""],
+            "target_pieces": [*pieces, ""],
+            "attention": padded,
+        }
+
+    def _handler(scripted) -> type[BaseHTTPRequestHandler]:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                name = self.path.removeprefix("/page/") if self.path != "/" else "index.html"
+                if scripted.silent:
+                    return
+                if name == "model.json":
+                    self._send(200, "application/json", json.dumps(scripted.model).encode())
+                elif "/" not in name and (PAGE / name).is_file():
+                    file = PAGE / name
+                    self._send(200, TYPES[file.suffix], file.read_bytes())
+                else:
+                    self._send(404, "text/plain", b"")
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if scripted.silent:
+                    return
+                expected = f"/v1/models/{scripted.model['name']}:predict"
+                status, reply = (
+                    scripted.predict(json.loads(body))
+                    if self.path == expected
+                    else (404, {"error": f"no such path: {self.path}"})
+                )
+                self._send(status, "application/json", json.dumps(reply).encode())
+
+            def _send(self, status: int, kind: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Security-Policy", "default-src 'self'")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """The scripted server, listening."""
+    scripted = ScriptedServer()
+    thread = threading.Thread(target=scripted.http.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield scripted
+    scripted.held.set()
+    scripted.http.shutdown()
+    scripted.http.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, one for a module's tests; skips where it or its driver is absent."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("neither chromium nor google-chrome is on PATH")
+    sync_api.expect.set_options(timeout=PATIENCE_MS)
+    # By module, not by session: while the driver runs, nothing else here may start an event loop.
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, server: ScriptedServer) -> Iterator[Callable[..., Any]]:
+    """Opens the page, each time in a fresh profile; at the end no complaint may stand in its log.
+
+    Keyword arguments are those of a Playwright browser context; `script` runs before the page's
+    own, `expect_complaints` allows errors in the log.
+    """
+    contexts: list[Any] = []
+    complaints: list[str] = []
+    tolerant: list[bool] = []
+
+    def opened(*, script: str = "", expect_complaints: bool = False, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        tolerant.append(expect_complaints)
+        if script:
+            context.add_init_script(script)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda message: complaints.append(message.text) if message.type == "error" else None,
+        )
+        page.goto(server.address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == [] or any(tolerant)

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+
+from keras_transformer.server.batching import Batcher
+from keras_transformer.server.decode import Request
+from keras_transformer.server.errors import RestError
+from keras_transformer.server.metrics import Metrics
+from keras_transformer.server.settings import Settings
+
+
+@pytest.fixture
+def model(scripted, folder):
+    return scripted.load(folder)
+
+
+@pytest.fixture
+def batcher():
+    made = []
+
+    def make(**settings):
+        made.append(Batcher(Settings(**({"batches": 1} | settings)), Metrics("toy")))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def ask(model, *texts, signature="serving_default"):
+    inputs = {"text": np.array([text.encode() for text in texts], dtype=object)}
+    return Request(model.signatures[signature], "row", inputs, len(texts))
+
+
+async def held(batcher, model, scripted):
+    """Hold the model with a first request, so that what comes next queues up."""
+    scripted.free.clear()
+    job = batcher.submit(model, ask(model, "first"))
+    while not scripted.batches:
+        await asyncio.sleep(0.001)
+    return job
+
+
+def texts(outputs):
+    return [text.decode() for text in outputs["translation"]]
+
+
+def test_what_queues_up_becomes_one_batch(run, batcher, model, scripted):
+    async def main():
+        one = batcher()
+        first = await held(one, model, scripted)
+        jobs = [one.submit(model, ask(model, *words)) for words in (["a", "b"], ["c"], ["d"])]
+        assert one.waiting == 4
+        scripted.free.set()
+        answers = await asyncio.gather(first.answer, *(job.answer for job in jobs))
+        assert list(map(texts, answers)) == [["FIRST"], ["A", "B"], ["C"], ["D"]]
+        assert scripted.batches == [["first"], ["a", "b", "c", "d"]]
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
+def test_a_large_request_runs_in_pieces_and_lets_others_go_first(run, batcher, model, scripted):
+    async def main():
+        one = batcher(max_batch_size=3)
+        await held(one, model, scripted)
+        large = one.submit(model, ask(model, *"abcdefg"))
+        small = one.submit(model, ask(model, "x"))
+        scripted.free.set()
+        assert texts(await small.answer) == ["X"]
+        assert texts(await large.answer) == list("ABCDEFG")
+        assert scripted.batches[1:] == [list("abc"), ["x", "d", "e"], ["f", "g"]]
+
+    run(main)
+
+
+def test_signatures_with_padding_are_not_joined_but_padded_alike(run, batcher, model, scripted):
+    async def main():
+        one = batcher(max_batch_size=2)
+        await held(one, model, scripted)
+        jobs = [
+            one.submit(model, ask(model, *words, signature="align"))
+            for words in (["a", "bc", "def"], ["gh"])
+        ]
+        scripted.free.set()
+        large, small = [await job.answer for job in jobs]
+        grid = [[b"a", b"", b""], [b"b", b"c", b""], [b"d", b"e", b"f"]]
+        assert large["pieces"].tolist() == grid
+        assert large["lengths"].tolist() == [1, 2, 3]
+        assert small["pieces"].tolist() == [[b"g", b"h"]]
+        assert sorted(scripted.batches[1:]) == [["a", "bc"], ["def"], ["gh"]]
+
+    run(main)
+
+
+def test_signatures_and_versions_are_not_mixed(run, batcher, model, scripted, folder):
+    async def main():
+        one = batcher()
+        await held(one, model, scripted)
+        other = scripted.load(folder)
+        jobs = [
+            one.submit(model, ask(model, "a")),
+            one.submit(model, ask(model, "b", signature="align")),
+            one.submit(other, ask(model, "c")),
+            one.submit(model, ask(model, "d")),
+        ]
+        scripted.free.set()
+        await asyncio.gather(*(job.answer for job in jobs))
+        assert scripted.batches[1:] == [["a", "d"], ["b"], ["c"]]
+
+    run(main)
+
+
+def test_a_failure_hurts_only_its_own_request(run, batcher, model, scripted):
+    async def main():
+        one = batcher()
+        await held(one, model, scripted)
+        jobs = [one.submit(model, ask(model, text)) for text in ("a", "explode", "b")]
+        scripted.free.set()
+        answers = await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        assert texts(answers[0]) == ["A"]
+        assert isinstance(answers[1], RestError)
+        assert "explodes" in str(answers[1])
+        assert texts(answers[2]) == ["B"]
+        assert scripted.batches[1:] == [["a", "explode", "b"], ["a"], ["explode"], ["b"]]
+
+    run(main)
+
+
+def test_a_failed_piece_ends_the_whole_request(run, batcher, model, scripted):
+    async def main():
+        one = batcher(max_batch_size=1)
+        job = one.submit(model, ask(model, "a", "explode", "b", "c"))
+        with pytest.raises(RestError, match="explodes"):
+            await job.answer
+        await asyncio.sleep(0.05)
+        assert scripted.batches == [["a"], ["explode"]]
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
+def test_an_answer_that_cannot_be_put_together_hurts_only_its_own_request(
+    run, batcher, model, scripted, monkeypatch
+):
+    settle = Batcher._settle
+
+    def failing(self, chunk, answer):
+        if chunk.job.request.inputs["text"][0] == b"odd" and not isinstance(answer, RestError):
+            raise ValueError("odd")
+        settle(self, chunk, answer)
+
+    monkeypatch.setattr(Batcher, "_settle", failing)
+
+    async def main():
+        one = batcher()
+        await held(one, model, scripted)
+        jobs = [one.submit(model, ask(model, text)) for text in ("a", "odd", "b")]
+        scripted.free.set()
+        answers = await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        assert texts(answers[0]) + texts(answers[2]) == ["A", "B"]
+        assert str(answers[1]) == "odd"
+        last = one.submit(model, ask(model, "c"))
+        assert texts(await last.answer) == ["C"]
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
+def test_a_batch_that_fails_as_a_whole_leaves_the_thread_free(run, batcher, model, monkeypatch):
+    def fail(chunks):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("keras_transformer.server.batching.run", fail)
+
+    async def main():
+        one = batcher()
+        for text in "ab":
+            with pytest.raises(RestError, match="no room"):
+                await one.submit(model, ask(model, text)).answer
+        assert (one.waiting, one.running) == (0, 0)
+
+    run(main)
+
+
+def test_a_model_that_loses_rows_is_found_out(run, batcher, model):
+    async def main():
+        job = batcher().submit(model, ask(model, "a", "b", signature="broken"))
+        with pytest.raises(RestError, match="2 rows went in") as caught:
+            await job.answer
+        assert caught.value.status == 500
+
+    run(main)
+
+
+def test_the_queue_is_bounded_in_rows(run, batcher, model, scripted):
+    async def main():
+        one = batcher(max_queue=3)
+        await held(one, model, scripted)
+        waiting = one.submit(model, ask(model, "a", "b"))
+        with pytest.raises(RestError, match="2 rows are waiting, at most 3") as caught:
+            one.submit(model, ask(model, "c", "d"))
+        assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
+        with pytest.raises(RestError, match="at most 3 rows in a request, got 4") as caught:
+            one.submit(model, ask(model, *"cdef"))
+        assert caught.value.status == 400
+        last = one.submit(model, ask(model, "e"))
+        scripted.free.set()
+        assert texts(await waiting.answer) + texts(await last.answer) == ["A", "B", "E"]
+
+    run(main)
+
+
+def test_dropped_requests_are_not_run(run, batcher, model, scripted):
+    async def main():
+        one = batcher()
+        first = await held(one, model, scripted)
+        jobs = [one.submit(model, ask(model, text)) for text in "abc"]
+        one.drop(jobs[1])
+        one.drop(first)
+        assert one.waiting == 2
+        scripted.free.set()
+        assert texts(await jobs[2].answer) == ["C"]
+        assert scripted.batches == [["first"], ["a", "c"]]
+
+    run(main)
+
+
+def test_batches_at_the_same_time(run, batcher, model, scripted):
+    async def main():
+        one = batcher(batches=2)
+        first = await held(one, model, scripted)
+        second = one.submit(model, ask(model, "second"))
+        while len(scripted.batches) < 2:
+            await asyncio.sleep(0.001)
+        assert one.running == 2
+        scripted.free.set()
+        await asyncio.gather(first.answer, second.answer)
+
+    run(main)
+
+
+def test_batches_that_start_together_share_the_rows(run, batcher, model, scripted):
+    """A request of seven rows on two free threads: four and three, not seven and none."""
+
+    async def main():
+        two = batcher(batches=2)
+        job = two.submit(model, ask(model, *"abcdefg"))
+        assert texts(await job.answer) == list("ABCDEFG")
+        assert sorted(map(len, scripted.batches)) == [3, 4]
+
+    run(main)
+
+
+def test_the_time_of_every_batch_is_counted(run, batcher, model):
+    async def main():
+        one = batcher()
+        for text in ("a", "b"):
+            await one.submit(model, ask(model, text)).answer
+        assert b"keras_transformer_serve_run_seconds_count 2.0" in one.metrics.page()
+
+    run(main)
+
+
+def test_waiting_for_a_fuller_batch(run, batcher, model, scripted):
+    async def main():
+        one = batcher(batch_timeout_ms=60_000, max_batch_size=2)
+        jobs = [one.submit(model, ask(model, "a"))]
+        await asyncio.sleep(0.02)
+        assert scripted.batches == []
+        jobs.append(one.submit(model, ask(model, "b")))
+        await asyncio.wait_for(asyncio.gather(*(job.answer for job in jobs)), 5)
+        assert scripted.batches == [["a", "b"]]
+        short = batcher(batch_timeout_ms=10)
+        await asyncio.wait_for(short.submit(model, ask(model, "c")).answer, 5)
+        assert scripted.batches[1:] == [["c"]]
+
+    run(main)
+
+
+def test_many_requests_get_their_own_answers(run, batcher, model, scripted):
+    dice = random.Random(5)
+
+    async def one_request(one, number):
+        words = [f"r{number}w{word}" for word in range(dice.randint(0, 12))]
+        await asyncio.sleep(dice.random() * 0.05)
+        job = one.submit(model, ask(model, *words))
+        assert texts(await job.answer) == [word.upper() for word in words]
+
+    async def main():
+        scripted.pause = 0.001
+        one = batcher(max_batch_size=5, batches=2)
+        await asyncio.gather(*(one_request(one, number) for number in range(200)))
+        assert max(map(len, scripted.batches)) <= 5
+        assert len(scripted.batches) < 300
+
+    run(main)
+
+
+def test_an_indivisible_request(run, batcher, model):
+    async def main():
+        inputs = {"a": np.float32(1), "b": np.float32(2)}
+        request = Request(model.signatures["add"], "column", inputs, 1)
+        answer = await batcher().submit(model, request).answer
+        assert answer["sum"] == 3
+
+    run(main)
+
+
+def test_the_loop_is_free_while_a_batch_runs(run, batcher, model, scripted):
+    async def main():
+        scripted.pause = 0.2
+        job = batcher().submit(model, ask(model, "a"))
+        turns = 0
+        while not job.answer.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert turns > 5
+
+    run(main)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_transformer.server.encode import encode
+from keras_transformer.server.errors import RestError
+
+TEXTS = np.array([b"a", b'"\n'], dtype=object)
+
+
+def test_one_output_has_no_name():
+    assert encode({"x": TEXTS}, "row") == (
+        b'{\n    "predictions": [\n        "a",\n        "\\"\\n"\n    ]\n}\n'
+    )
+    assert json.loads(encode({"x": TEXTS}, "column")) == {"outputs": ["a", '"\n']}
+
+
+def test_float32_is_written_as_short_as_it_may_be():
+    values = np.array([0.2, -1e9, 16777216, 1e-7, np.nan, -np.inf], dtype=np.float32)
+    assert encode({"x": values}, "column") == (
+        b'{\n    "outputs": [0.2, -1000000000.0, 16777216.0, 1e-07, NaN, -Infinity]\n}\n'
+    )
+
+
+def test_names_that_end_in_bytes_are_packed():
+    reply = json.loads(encode({"x_bytes": TEXTS}, "row"))
+    assert reply == {"predictions": [{"b64": "YQ=="}, {"b64": "Igo="}]}
+
+
+def test_whole_numbers_and_truth():
+    outputs = {"n": np.array([2**40], dtype=np.int64), "t": np.array([True])}
+    assert json.loads(encode(outputs, "row")) == {"predictions": [{"n": 2**40, "t": True}]}
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"x": np.float32(1)},
+        {"x": np.zeros(2, np.int32), "y": np.zeros(3, np.int32)},
+        {"x": np.zeros(2, np.int32), "y": np.int32(3)},
+    ],
+)
+def test_rows_need_a_batch(outputs):
+    with pytest.raises(RestError, match="no common number of rows"):
+        encode(outputs, "row")
+    assert encode(outputs, "column")
+
+
+def test_a_type_that_json_cannot_hold():
+    with pytest.raises(RestError, match="x: an output of the type complex64"):
+        encode({"x": np.zeros(2, np.complex64)}, "row")

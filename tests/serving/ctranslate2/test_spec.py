@@ -1,0 +1,195 @@
+"""The network in CTranslate2's engine: the same numbers, and the same translations."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
+from keras_transformer.data.tokenizer import END, START, Tokenizer
+from keras_transformer.inference.plain_text import plain
+from keras_transformer.inference.search.constraints import FORBIDDEN
+from keras_transformer.inference.search.strategies import forced_log_probabilities
+from keras_transformer.inference.translator import Translator
+from keras_transformer.model import transformer
+from keras_transformer.serving.settings import ExportError
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
+
+ENGLISH = [
+    "A dog runs over the green grass.",
+    "Two men are talking, and a woman listens.",
+    "The child sees a red ball.",
+    "Nobody knows where the old train goes.",
+]
+GERMAN = [
+    "Ein Hund rennt über das grüne Gras.",
+    "Zwei Männer reden, und eine Frau hört zu.",
+    "Das Kind sieht einen roten Ball.",
+    "Niemand weiß, wohin der alte Zug fährt.",
+]
+POSITIONS = 90
+SMALL = ModelConfig(encoder_layers=2, decoder_layers=3, d_model=16, heads=2, d_ff=32)
+KINDS = {
+    "the paper's": (SMALL, True),
+    "Pre-LN": (dataclasses.replace(SMALL, norm="pre"), True),
+    "learned": (dataclasses.replace(SMALL, positions="learned", max_positions=20), True),
+    "untied": (dataclasses.replace(SMALL, norm="pre", embeddings="untied"), False),
+    "untied, learned": (
+        dataclasses.replace(SMALL, embeddings="untied", positions="learned", max_positions=200),
+        False,
+    ),
+    "shared by the decoder, none": (
+        dataclasses.replace(SMALL, norm="pre", embeddings="decoder", positions="none"),
+        False,
+    ),
+    "rotary": (dataclasses.replace(SMALL, norm="pre", positions="rotary"), True),
+    "wide heads": (dataclasses.replace(SMALL, d_key=12, d_value=12), True),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> dict[bool, Tokenizer]:
+    return {
+        joint: Tokenizer.train(
+            ENGLISH * 5, GERMAN * 5, DataConfig(vocabulary_size=400, joint=joint)
+        )
+        for joint in (True, False)
+    }
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request, tokenizers, tmp_path_factory):
+    """A network of some kind, its tokenizer, and the same in the other engine."""
+    config, joint = KINDS[request.param]
+    tokenizer = tokenizers[joint]
+    config = dataclasses.replace(
+        config,
+        source_vocabulary_size=tokenizer.source.size,
+        target_vocabulary_size=tokenizer.target.size,
+    )
+    model = lively(transformer.build(config))
+    return model, tokenizer, engine(model, config, tokenizer, tmp_path_factory.mktemp("kind"))
+
+
+def engine(model, config, tokenizer, folder):
+    from keras_transformer.serving.ctranslate2 import spec
+
+    spec.spec(model, config, tokenizer, POSITIONS, "float32").save(str(folder))
+    return ctranslate2.Translator(str(folder), intra_threads=1)
+
+
+def lively(model):
+    """Random weights with which a network says many different things, and is sure of them.
+
+    The first feature is always 40. By it END comes often enough, bytes seldom, and what is
+    forbidden hardly has a probability: CTranslate2 would give theirs to the rest, to be seen.
+    """
+    random = np.random.default_rng(11)
+    for weight in model.weights:
+        noise = random.normal(0.0, 0.7, weight.shape)
+        weight.assign(weight + noise if len(weight.shape) == 1 else noise)
+    embeddings = [transformer.source_embedding, transformer.target_embedding]
+    for layer in {find(model) for find in [*embeddings, transformer.projection]}:
+        layer.matrix.assign(0.2 * layer.matrix)  # else a token that is read would be said again
+    decoder = model.get_layer("decoder")
+    norm = decoder.final_norm or decoder.layers[-1].around_feed_forward.normalization
+    norm.gamma.assign(np.concatenate([[0.0], 9.0 * norm.gamma.numpy()[1:]]))
+    norm.beta.assign(np.concatenate([[40.0], norm.beta.numpy()[1:]]))
+    table = transformer.projection(model).matrix
+    rows = table.numpy()
+    rows[:, 0] = 0.0
+    rows[END, 0] = 0.2
+    rows[END + 1 : END + 257, 0] = -0.5  # bytes
+    rows[list(FORBIDDEN)] = -np.eye(rows.shape[1])[0]
+    table.assign(rows)
+    return model
+
+
+def pieces(tokenizer: Tokenizer, lines):
+    return [tokenizer.source.pieces(ids) for ids in tokenizer.source.encode(lines)]
+
+
+def test_forced_scores(pair) -> None:
+    model, tokenizer, translator = pair
+    random = np.random.default_rng(1)
+    sides = (tokenizer.source, tokenizer.target)
+    # Longer than the 20 learned positions of one kind, and of different lengths.
+    source, target = (
+        [random.integers(4, side.size, length).tolist() for length in (30, 3, 17, 60)]
+        for side in sides
+    )
+    found = translator.score_batch(
+        [sides[0].pieces(ids) for ids in source], [sides[1].pieces(ids) for ids in target]
+    )
+    for ours, theirs, score in zip(source, target, found, strict=True):
+        labels = tf.constant([[*theirs, END]])
+        given = {"source": tf.constant([[*ours, END]]), "target": tf.constant([[START, *theirs]])}
+        expected = forced_log_probabilities(model(given), labels)[0].numpy()
+        np.testing.assert_allclose(score.log_probs, expected, rtol=1e-4, atol=1e-4)
+
+
+def both_searches(pair, beam: int):
+    """Our translation and theirs of each line, with length penalty 0: text and score."""
+    model, tokenizer, translator = pair
+    search = SearchConfig(beam=beam, alpha=0.0, max_extra=9)
+    ours = Translator(model, tokenizer, search, DataConfig(max_tokens=80)).translate(ENGLISH)
+    for expected, source in zip(ours, pieces(tokenizer, ENGLISH), strict=True):
+        (found,) = translator.translate_batch(
+            [source],
+            beam_size=beam,
+            length_penalty=0,
+            min_decoding_length=0,
+            max_decoding_length=len(source) + search.max_extra,
+            return_scores=True,
+        )
+        text = plain(tokenizer.target.join(found.hypotheses[0]))
+        yield (expected.text, expected.score), (text, found.scores[0])
+
+
+def test_greedy_search_finds_the_same(pair) -> None:
+    for (text, score), theirs in both_searches(pair, 1):
+        assert theirs == (text, pytest.approx(score, abs=2e-4))
+
+
+@pytest.mark.slow
+def test_a_beam_finds_the_same_or_less(pair) -> None:
+    """There an END counts only among the best W tokens, here among the best 2 W."""
+    for (text, score), theirs in both_searches(pair, 4):
+        if theirs[0] == text:
+            assert theirs[1] == pytest.approx(score, abs=2e-4)
+        else:
+            assert theirs[1] < score
+
+
+@pytest.mark.slow
+def test_attention_is_that_of_alignments(pair) -> None:
+    model, tokenizer, translator = pair
+    search = SearchConfig(beam=1, max_extra=9)
+    ours = Translator(model, tokenizer, search, DataConfig(max_tokens=80))
+    (expected,) = ours.translate(ENGLISH[:1], attention=True)
+    (found,) = translator.translate_batch(
+        pieces(tokenizer, ENGLISH[:1]), beam_size=1, max_decoding_length=20, return_attention=True
+    )
+    assert expected.attention is not None
+    rows = min(len(found.attention[0]), len(expected.attention.weights))
+    np.testing.assert_allclose(
+        found.attention[0][:rows], expected.attention.weights[:rows, :-1], atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions": "alibi"}, "model.positions: expected sinusoidal, .* the run has alibi"),
+        ({"d_value": 12}, "model.d_value: expected the width of model.d_key .* has 12 and 8"),
+    ],
+)
+def test_what_has_no_place_there(changes, message) -> None:
+    from keras_transformer.serving.ctranslate2 import spec
+
+    with pytest.raises(ExportError, match=message):
+        spec.check(dataclasses.replace(SMALL, **changes))

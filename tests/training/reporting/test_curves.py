@@ -1,0 +1,108 @@
+"""The picture at the end of a run. Reading a figure's lines needs matplotlib; failing does not."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_transformer.run import Run
+from keras_transformer.training import trainer
+from keras_transformer.training.reporting import curves
+
+OLD = [  # as runs of the first version have them: no gradient norm, no steps in between
+    {
+        "step": step,
+        "seconds": 1.0 * step,
+        "tokens_per_second": 9,
+        "learning_rate": 0.1 / step,
+        "train_loss": 9.0 / step,
+        "train_perplexity": None if step == 2 else 20.0 / step,
+        "dev_loss": 8.0 / step,
+        "dev_perplexity": 30.0 / step,
+        "dev_bleu": bleu,
+    }
+    for step, bleu in ((2, 1.0), (4, 7.0), (6, 3.0))
+]
+AVERAGE = {"step": 6, "averaged": 2, "dev_loss": 1.2, "dev_perplexity": 4.5, "dev_bleu": 6.0}
+
+
+def lines(axes: Any) -> dict[str, list[tuple[float, float]]]:
+    return {
+        line.get_label(): list(zip(*map(list, line.get_data()), strict=True))
+        for line in axes.get_lines()
+    }
+
+
+def test_what_the_picture_shows_of_old_records() -> None:
+    pytest.importorskip("matplotlib")
+    figure = curves.drawn([*OLD, AVERAGE], [], "bleu")
+    loss, perplexity, bleu, rate = figure.axes
+    assert lines(loss)["training"] == [(2, 4.5), (4, 2.25), (6, 1.5)]
+    assert lines(loss)["dev"] == [(2, 4.0), (4, 2.0), (6, 8 / 6)]
+    assert lines(loss)["average of 2 checkpoints"] == [(6, 1.2)]
+    assert math.isnan(lines(perplexity)["training"][0][1])  # was infinite
+    assert lines(bleu)["dev"] == [(2, 1.0), (4, 7.0), (6, 3.0)]
+    assert {x for x, _ in lines(bleu)["best: step 4"]} == {4}
+    assert len(rate.get_lines()) == 2
+
+
+def test_the_best_is_that_of_the_configuration_and_may_be_an_average() -> None:
+    pytest.importorskip("matplotlib")
+    figure = curves.drawn([*OLD, AVERAGE], [], "loss")
+    assert {x for x, _ in lines(figure.axes[0])["best: average of 2 checkpoints at step 6"]} == {6}
+
+
+def test_the_training_curve_comes_from_the_steps_in_between() -> None:
+    pytest.importorskip("matplotlib")
+    steps = [{"step": step, "train_loss": 9.0 - step} for step in range(1, 7)]
+    figure = curves.drawn(OLD, steps, "bleu")
+    assert lines(figure.axes[0])["training"] == [(step, 9.0 - step) for step in range(1, 7)]
+
+
+def test_a_run_without_bleu_or_records_is_drawn_too(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told: list[str] = []
+    without = [{k: v for k, v in record.items() if k != "dev_bleu"} for record in OLD]
+    curves.write(tmp_path, without, [], "bleu", told.append)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    curves.write(tmp_path / "nowhere", [], [], "bleu", told.append)
+    assert told == []
+
+
+def test_a_training_does_not_fail_for_its_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told: list[str] = []
+    curves.write(tmp_path / "missing", OLD, [], "bleu", told.append)
+    curves.write(tmp_path, [{"step": 1, "dev_loss": "much"}], [], "bleu", told.append)
+    assert len(told) == 2
+    assert all("curves.png: not drawn: " in line for line in told)
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
+    told: list[str] = []
+    curves.write(tmp_path, OLD, [], "bleu", told.append)
+    [line] = told
+    assert line.startswith(f"{tmp_path / 'curves.png'}: not drawn")
+    assert "pip install matplotlib" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_gets_its_picture_by_resuming(
+    copied: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Callable[..., None]] = []
+    (copied.path / "curves.png").unlink(missing_ok=True)
+    monkeypatch.setattr(curves, "write", lambda path, *rest: drawn.append(path))
+    trainer.train(copied.config, copied.path, resume=True)
+    assert drawn == [copied.path]
+    (copied.path / "curves.png").touch()
+    trainer.train(copied.config, copied.path, resume=True)
+    assert drawn == [copied.path]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_transformer.config import Config, ModelConfig, TrainConfig
+from keras_transformer.data.batches import BatchPlan
+from keras_transformer.model import transformer
+from keras_transformer.run import Run
+from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.reporting.summary import (
+    most_activations,
+    parameters_by_part,
+    summary,
+)
+
+SMALL = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "heads": 2, "d_ff": 8}
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "positions", "expected"),
+    [
+        ("tied", "sinusoidal", 10 * 4),
+        ("untied", "sinusoidal", 3 * 10 * 4),
+        ("tied", "learned", 10 * 4 + 2 * 1024 * 4),
+    ],
+)
+def test_parameters_by_part_are_all_there_are(
+    embeddings: str, positions: str, expected: int
+) -> None:
+    config = ModelConfig(10, 10, **SMALL, embeddings=embeddings, positions=positions)
+    model = transformer.build(config)
+    parts = parameters_by_part(model)
+    assert parts["embeddings"] == expected
+    assert sum(parts.values()) == model.count_params()
+    # Attention 4 * 4 * 4; feed-forward 4 * 8 + 8 + 8 * 4 + 4; a gain and a bias a sub-layer.
+    assert parts["encoder"] == 64 + 76 + 2 * 8
+    assert parts["decoder"] == 2 * 64 + 76 + 3 * 8
+
+
+def test_activations_of_one_pair_by_hand() -> None:
+    """S = 2, T = 3. An attention keeps 2 * 2 * (2 + 2) + 4 * 4 = 32 numbers a position, the
+    feed-forward 8 + 4 * 4 = 24; weights are 3 * 2 heads * 4 bytes a pair of positions."""
+    model = ModelConfig(10, 10, **SMALL)
+    config = Config(model=model)
+    sizes = np.array([[1, 1, 1], [1, 2, 3]])
+    encoder = 4 * 2 * (32 + 24) + 24 * 2 * 2
+    decoder = 4 * 3 * (2 * 32 + 24) + 24 * 3 * (3 + 2)
+    embedded, logits = 4 * 2 * 4 * (2 + 3), 4 * 2 * 3 * 10
+    assert most_activations(config, sizes) == encoder + decoder + embedded + logits
+
+
+def changed(config: Config, **values: object) -> Config:
+    """The configuration with other fields of the model or of the training."""
+    model = {name: value for name, value in values.items() if name == "attention"}
+    return dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, **model),
+        train=dataclasses.replace(
+            config.train, **{name: values[name] for name in values.keys() - model.keys()}
+        ),
+    )
+
+
+def test_what_saves_memory_is_counted_as_less() -> None:
+    model = ModelConfig(100, 100, encoder_layers=3, decoder_layers=3, d_model=64, heads=4, d_ff=128)
+    config = Config(model=model, train=TrainConfig())
+    sizes = np.array([[8, 100, 100]])
+    whole = most_activations(config, sizes)
+    half = most_activations(config, sizes, parts=2)
+    assert whole / 2 <= half < 0.6 * whole
+    for values in (
+        {"precision": "bfloat16"},
+        {"gradient_checkpointing": True},
+        {"attention": "blockwise"},
+    ):
+        assert most_activations(changed(config, **values), sizes) < 0.85 * whole
+
+
+def test_a_few_lines_say_what_is_to_come(trained: Run) -> None:
+    config = changed(trained.config, max_minutes=90.0, ema_decay=0.9)
+    lengths = np.array([2, 2, 4, 4])
+    plan = BatchPlan(lengths, lengths + 1, 5, seed=1)
+    assert plan.batches_per_epoch == 4
+    lines = summary(trained.model(), config, plan, Distribution("cpu"), micro_batches=3)
+    parameters, memory, batches, work = lines
+    count = trained.model().count_params()
+    assert parameters.startswith(f"{count:,} parameters: embeddings ")
+    assert "Adam's moments" in memory
+    assert "moving average" in memory
+    assert batches == (
+        "4 pairs in 4 batches an epoch, 3 + 4 tokens a batch (source + target), 0.0% padding"
+    )
+    assert work == ("6 updates, 1.5 epochs, 1:30:00 at most; 1 device, a batch in 3 pieces on each")
+
+
+def test_the_summary_is_told_before_the_first_step(trained: Run) -> None:
+    log = (trained.path / "log.txt").read_text(encoding="utf-8")
+    assert log.index("parameters: embeddings") < log.index("tokens a batch") < log.index("step 1/6")
+    assert "300 pairs in" in log

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import Config
+from keras_transformer.inference.alignment import Attention
+from keras_transformer.optional_dependencies import MissingError, missing
+from keras_transformer.run import Run, RunError
+from keras_transformer.training import trainer
+from keras_transformer.training.dev_set import Example
+from keras_transformer.training.reporting import tensorboard
+
+needs_both = pytest.mark.skipif(
+    bool(missing(["tensorboard", "matplotlib"])), reason="tensorboard and matplotlib are optional"
+)
+
+
+def with_train(config: Config, **train: object) -> Config:
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
+
+
+def events(run: Path) -> dict[tuple[str, str], list[int]]:
+    """The steps of each tag in each folder, file after file, doubled ones twice."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for file in sorted((run / "tensorboard").glob("*/*.tfevents.*")):
+        for record in tf.data.TFRecordDataset(str(file)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                found.setdefault((file.parent.name, value.tag), []).append(event.step)
+    return found
+
+
+def write_events(run: Path, steps: list[int]) -> Path:
+    """A file as TensorFlow would write it; tensorboard need not be installed for that."""
+    folder = run / "tensorboard" / "train"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"events.out.tfevents.{len(list(folder.iterdir()))}"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(tf.compat.v1.Event(file_version="brain.Event:2").SerializeToString())
+        for step in steps:
+            value = tf.compat.v1.Summary.Value(tag="loss", simple_value=1.0)
+            event = tf.compat.v1.Event(step=step, summary=tf.compat.v1.Summary(value=[value]))
+            writer.write(event.SerializeToString())
+    return path
+
+
+def test_steps_that_are_taken_again_are_forgotten(tmp_path: Path) -> None:
+    write_events(tmp_path, [1, 2, 3])
+    cut = write_events(tmp_path, [4, 5, 6])
+    cut.write_bytes(cut.read_bytes()[:-3])  # as a kill leaves it
+    tensorboard.forget_after(tmp_path, 5)
+    assert events(tmp_path) == {("train", "loss"): [1, 2, 3, 4, 5]}
+    tensorboard.forget_after(tmp_path, 2)
+    assert events(tmp_path) == {("train", "loss"): [1, 2]}
+    tensorboard.forget_after(tmp_path / "without", 2)
+
+
+def test_forgetting_keeps_the_first_event_which_names_the_format(tmp_path: Path) -> None:
+    path = write_events(tmp_path, [3])
+    tensorboard.forget_after(tmp_path, 0)
+    [record] = tf.data.TFRecordDataset(str(path))
+    assert tf.compat.v1.Event.FromString(record.numpy()).file_version == "brain.Event:2"
+
+
+def test_a_table_shows_text_as_it_is() -> None:
+    examples = [Example("a | b", "*c*", "<d>"), Example("---", "", "e")]
+    assert tensorboard.table(examples).splitlines() == [
+        "| source | reference | translation |",
+        "| --- | --- | --- |",
+        r"| a \| b | \*c\* | \<d\> |",
+        "| --- |  | e |",
+    ]
+
+
+def test_what_is_missing_is_told_before_anything_is_made(
+    reversal: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # importing it fails
+    monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))
+    message = (
+        r"train\.tensorboard: expected tensorboard and matplotlib to be installed, tensorboard "
+        r"is not: pip install tensorboard$"
+    )
+    with pytest.raises(MissingError, match=message):
+        trainer.train(reversal(tensorboard=True), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_imported_is_missing() -> None:
+    assert missing(["math", "no_such_library", "json"]) == ["no_such_library"]
+
+
+@needs_both
+def test_a_picture_of_attention_has_a_row_for_each_piece_and_its_text() -> None:
+    weights = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 1.0]], np.float32)
+    attention = Attention(("▁a$", "</s>"), ("▁b", "我", "</s>"), weights, (0,), (0, 0))
+    figure = tensorboard.attention_picture(attention)
+    [axes] = figure.axes
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), weights)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["▁b", "我", "</s>"]
+    pixels = tensorboard._pixels(figure)
+    assert pixels.shape[0] == 1
+    assert pixels.shape[-1] == 3
+    assert pixels.min() < 128 < pixels.max()
+
+
+@pytest.fixture(scope="module")
+def watched(reversal: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = reversal(tensorboard=True, ema_decay=0.9)
+    return trainer.train(config, tmp_path_factory.mktemp("runs") / "watched")
+
+
+def expected(last: int) -> dict[tuple[str, str], list[int]]:
+    """A line of progress each step, a checkpoint every second one and at the end."""
+    checkpoints = sorted({*range(2, last + 1, 2), last})
+    names = ("loss", "perplexity", "learning rate", "gradient norm")
+    speeds = ("source tokens a second", "target tokens a second")
+    found = {("train", name): list(range(1, last + 1)) for name in (*names, *speeds)}
+    for name in ("loss", "perplexity", "BLEU"):
+        found["dev", name] = checkpoints
+        found["average", name] = found["ema_decay", name] = [last]
+    for name in ("translations", "attention/1", "attention/2", "attention/3"):
+        found["dev", name] = checkpoints
+    return found
+
+
+@needs_both
+def test_a_run_has_its_numbers_texts_and_pictures(watched: Run) -> None:
+    assert events(watched.path) == expected(6)
+
+
+@needs_both
+def test_the_numbers_are_those_of_the_records(watched: Run) -> None:
+    run_log = trainer.RunLog(watched.path)
+    for folder, tag, field, records in (
+        ("dev", "BLEU", "dev_bleu", run_log.records()[:3]),
+        ("train", "loss", "train_loss", run_log.steps()),
+    ):
+        [file] = (watched.path / "tensorboard" / folder).iterdir()
+        values = [
+            float(tf.make_ndarray(value.tensor))
+            for record in tf.data.TFRecordDataset(str(file))
+            for value in tf.compat.v1.Event.FromString(record.numpy()).summary.value
+            if value.tag == tag
+        ]
+        assert values == pytest.approx([record[field] for record in records], rel=1e-5)
+
+
+@needs_both
+def test_a_run_that_was_killed_goes_on_without_double_or_future_steps(watched: Run) -> None:
+    """As if killed after the record of step 6 and before its checkpoint."""
+    for path in (watched.path / "checkpoints").glob("step-6.*"):
+        path.unlink()
+    config = with_train(watched.config, max_steps=7)
+    trainer.train(config, watched.path, resume=True)
+    assert events(watched.path) == expected(7)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_only_the_chief_writes(trained: Run, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from keras_transformer.training.reporting.reporter import Reporter
+
+    made: list[Any] = []
+    monkeypatch.setattr(tensorboard, "TensorBoard", lambda path: made.append(path))
+    run = dataclasses.replace(trained, config=with_train(trained.config, tensorboard=True))
+    Reporter(run, trainer.RunLog(run.path, silent=True), None, writes)
+    assert made == [trained.path] * writes
+
+
+def test_tensorboard_may_be_switched_on_when_a_run_goes_on(trained: Run) -> None:
+    from keras_transformer.training.resuming import check_resumable
+
+    check_resumable(trained.config, with_train(trained.config, tensorboard=True))
+    with pytest.raises(RunError, match=r"train\.seed"):
+        check_resumable(trained.config, with_train(trained.config, tensorboard=True, seed=9))
