@@ -35,7 +35,7 @@ test-all: test test-slow  ## run every test
 lint: $(VENV)/.installed-dev  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy keras_transformer
+	$(BIN)/mypy keras_transformer tools
 
 format: $(VENV)/.installed-dev  ## put the code into the agreed format
 	$(BIN)/ruff format .

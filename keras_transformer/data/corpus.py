@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import DataConfig
+from keras_transformer.data import phrasebook
 from keras_transformer.data.deduplication import Seen
 from keras_transformer.errors import UserError
 
@@ -26,7 +27,6 @@ _EXAMPLES = 5
 
 CHUNK = 10_000  # pairs that are read at once, at most
 
-_BUILTIN_SPLITS = ("train", "dev", "test")
 _BUILTIN_LANGUAGES = {"en", "zh"}
 
 FEW_COLUMNS = "with fewer than two columns"
@@ -174,15 +174,13 @@ def _builtin_pairs(spec: str, source: str, target: str, split: str) -> Iterator[
     split = rest[0] if rest else split
     if name != "phrasebook" or len(rest) > 1:
         raise DataError(f"{spec}: expected builtin:phrasebook or builtin:phrasebook:SPLIT")
-    if split not in _BUILTIN_SPLITS:
-        raise DataError(f"{spec}: expected a split {', '.join(_BUILTIN_SPLITS)}, got {split!r}")
+    if split not in phrasebook.SPLITS:
+        raise DataError(f"{spec}: expected a split {', '.join(phrasebook.SPLITS)}, got {split!r}")
     if {source, target} != _BUILTIN_LANGUAGES:
         raise DataError(
             f"{spec}: expected data.source and data.target en and zh, or zh and en, "
             f"got {source!r} and {target!r}"
         )
-    from keras_transformer.data import phrasebook
-
     for number, (english, chinese) in enumerate(phrasebook.pairs(split), start=1):
         texts = (english, chinese) if source == "en" else (chinese, english)
         yield Pair(number, *texts)

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import sys
-import types
 from pathlib import Path
 
 import pytest
 
+from keras_transformer.data import phrasebook
 from keras_transformer.data.corpus import FEW_COLUMNS, DataError, Pair, read_lines, read_pairs
 from keras_transformer.errors import UserError
 
@@ -139,12 +138,7 @@ def test_an_empty_corpus_is_refused(tmp_path: Path, names: list[str]) -> None:
 @pytest.fixture
 def phrases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A phrasebook of one sentence a split."""
-    import keras_transformer.data
-
-    book = types.ModuleType("phrasebook")
-    book.pairs = lambda split: [(f"{split} me", f"{split}我")]  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "keras_transformer.data.phrasebook", book)
-    monkeypatch.setattr(keras_transformer.data, "phrasebook", book, raising=False)
+    monkeypatch.setattr(phrasebook, "pairs", lambda split: [(f"{split} me", f"{split}我")])
 
 
 @pytest.mark.usefixtures("phrases")

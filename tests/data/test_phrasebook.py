@@ -1,39 +1,27 @@
-"""The built-in corpus: size, splits, agreement of both sides, and its grammar by hand."""
+"""The built-in corpus: size, splits, and the agreement of both sides."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
-import subprocess
-import sys
-from collections import Counter, defaultdict
-from pathlib import Path
+from collections import Counter
 
 import pytest
 
-from keras_transformer.data.phrasebook import (
-    belongings,
-    dates,
-    forms,
-    nouns,
-    pairs,
-    phrases,
-    sentences,
-    tenses,
-    words,
-)
+from keras_transformer.data.phrasebook import SPLITS, pairs
 
-SPLITS = ("train", "dev", "test")
 MARKS = {".": "。", "?": "？", "!": "！"}
-ROOT = Path(__file__).resolve().parents[2]
+VOWELS = "aeiou"
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """Give all pairs, one a line, English and Chinese parted by a tab."""
+    """Return all pairs, one a line, English and Chinese parted by a tab."""
     return "\n".join("\t".join(pair) for split in SPLITS for pair in pairs(split))
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[tuple[str, str]]:
+    return [pair for split in SPLITS for pair in pairs(split)]
 
 
 def _bare(text: str) -> str:
@@ -42,11 +30,6 @@ def _bare(text: str) -> str:
 
 def _english_words(text: str) -> list[str]:
     return re.findall(r"[a-zé]+(?:['-][a-z]+)*", text.casefold())
-
-
-@pytest.fixture(scope="module")
-def everything() -> list[tuple[str, str]]:
-    return [pair for split in SPLITS for pair in pairs(split)]
 
 
 def test_there_are_enough_pairs_and_words() -> None:
@@ -66,35 +49,12 @@ def test_callers_cannot_change_the_corpus() -> None:
     assert len(pairs("dev")) == 1000
 
 
-@pytest.mark.parametrize("seed", ["0", "12345"])
-def test_other_processes_give_the_same_pairs(seed: str) -> None:
-    script = (
-        "import hashlib, json\n"
-        "from keras_transformer.data.phrasebook import pairs\n"
-        "text = json.dumps([pairs(split) for split in ('train', 'dev', 'test')])\n"
-        "print(hashlib.sha256(text.encode()).hexdigest())\n"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    here = json.dumps([pairs(split) for split in SPLITS])
-    assert run.stdout.strip() == hashlib.sha256(here.encode()).hexdigest()
-
-
 def test_splits_share_no_sentence_in_either_language() -> None:
     for side in (0, 1):
         seen = [{_bare(pair[side]) for pair in pairs(split)} for split in SPLITS]
         assert not seen[0] & seen[1]
         assert not seen[0] & seen[2]
         assert not seen[1] & seen[2]
-
-
-def test_combinations_are_held_out_whole() -> None:
-    combination = {_bare(item.english): item.combination for item in sentences.all_sentences()}
-    used = [{combination[_bare(english)] for english, _ in pairs(split)} for split in SPLITS]
-    assert not used[0] & (used[1] | used[2])
-    assert not used[1] & used[2]
 
 
 def test_every_held_out_word_and_character_is_trained() -> None:
@@ -105,36 +65,6 @@ def test_every_held_out_word_and_character_is_trained() -> None:
         for english, chinese in pairs(split):
             assert known_words.issuperset(_english_words(english)), english
             assert known_characters.issuperset(chinese), chinese
-
-
-def test_held_out_sentences_come_from_nearly_all_patterns() -> None:
-    pattern = {_bare(item.english): item.pattern for item in sentences.all_sentences()}
-    shares = Counter(pattern[_bare(english)] for english, _ in pairs("test"))
-    assert len(shares) > 0.9 * len({*pattern.values()})
-    assert max(shares.values()) < 40  # none dominates
-
-
-def test_one_sentence_has_one_translation(everything: list[tuple[str, str]]) -> None:
-    translations = defaultdict(set)
-    for english, chinese in everything:
-        # Short forms are the same sentence: "I don't know." and "I do not know."
-        translations[_bare(forms.contract(english))].add(_bare(chinese))
-    assert not {key: found for key, found in translations.items() if len(found) > 1}
-    assert len(everything) == len({english for english, _ in everything})
-
-
-def test_patterns_never_contradict_each_other() -> None:
-    """Draw far more sentences than the corpus keeps: still one translation each."""
-    translations: dict[str, str] = {}
-    for english, chinese in phrases.fixed():
-        translations[_bare(forms.contract(english))] = _bare(chinese)
-    for module in sentences._MODULES:
-        for pattern, _ in module.PATTERNS:
-            draw = words.Draw(f"more of {pattern.__name__}")
-            for _ in range(200):
-                english, chinese = pattern(draw)
-                english = _bare(forms.contract(english))
-                assert translations.setdefault(english, _bare(chinese)) == _bare(chinese), english
 
 
 def test_both_sides_end_alike(everything: list[tuple[str, str]]) -> None:
@@ -164,17 +94,12 @@ def test_a_tenth_of_the_statements_come_without_stop_too() -> None:
     twins = [english for english in unstopped if english + "." in stopped]
     assert 0.10 < len(twins) / len(stopped) < 0.15
     assert all(translation[english] + "。" == translation[english + "."] for english in twins)
-    pattern = {_bare(item.english): item.pattern for item in sentences.all_sentences()}
-    assert len({pattern[_bare(english)] for english in twins}) > 100
 
 
 def test_love_is_trained() -> None:
     train = dict(pairs("train"))
     assert train["I love you"] == "我爱你"
     assert train["I love you."] == "我爱你。"
-
-
-VOWELS = "aeiou"
 
 
 def test_articles_fit_the_sound(everything: list[tuple[str, str]]) -> None:
@@ -186,40 +111,12 @@ def test_articles_fit_the_sound(everything: list[tuple[str, str]]) -> None:
             assert article.lower() == ("an" if vowel else "a"), english
 
 
-@pytest.mark.parametrize(
-    ("phrase", "expected"),
-    [
-        ("apple", "an apple"),
-        ("honest man", "an honest man"),
-        ("hour", "an hour"),
-        ("uniform", "a uniform"),
-        ("useful book", "a useful book"),
-        ("university", "a university"),
-        ("umbrella", "an umbrella"),
-        ("gray coat", "a gray coat"),
-    ],
-)
-def test_article(phrase: str, expected: str) -> None:
-    assert forms.with_article(phrase) == expected
-
-
 def test_subjects_agree_with_their_verbs(everything: list[tuple[str, str]]) -> None:
     wrong = re.compile(
         r"^(I|You|We|They) (is|has|does|was (?!\b)|likes|wants|needs|goes|plans)\b"
         r"|^(He|She) (am|are|have|do|were|like|want|need|go|plan)\b"
         r"|^(You|We|They) was\b|^I (is|are|were)\b"
     )
-    for english, _ in everything:
-        assert not wrong.search(english), english
-
-
-def test_one_goes_with_singular_and_numbers_with_plural(
-    everything: list[tuple[str, str]],
-) -> None:
-    singular = {noun.en for noun in (*nouns.CLOTHES, *nouns.VEHICLES, *nouns.FARM_ANIMALS)}
-    singular -= {noun.en for noun in nouns.PETS + nouns.FARM_ANIMALS if noun.plural == noun.en}
-    numbers = "two|three|four|five|six|seven|many|some|several|these|those|few"
-    wrong = re.compile(rf"\b({numbers}) ({'|'.join(singular)})\b", re.IGNORECASE)
     for english, _ in everything:
         assert not wrong.search(english), english
 
@@ -276,90 +173,6 @@ def test_two_is_said_right(everything: list[tuple[str, str]]) -> None:
         assert "星期两" not in chinese
 
 
-@pytest.mark.parametrize(
-    ("number", "english", "chinese"),
-    [
-        (2, "two", "二"),
-        (10, "ten", "十"),
-        (12, "twelve", "十二"),
-        (20, "twenty", "二十"),
-        (35, "thirty-five", "三十五"),
-        (100, "one hundred", "一百"),
-        (105, "one hundred and five", "一百零五"),
-        (110, "one hundred and ten", "一百一十"),
-        (222, "two hundred and twenty-two", "两百二十二"),
-    ],
-)
-def test_numbers(number: int, english: str, chinese: str) -> None:
-    assert forms.english_number(number) == english
-    assert forms.chinese_number(number) == chinese
-
-
-def test_numbers_are_never_written_alike() -> None:
-    for write in (forms.chinese_number, forms.english_number, forms.ordinal):
-        numbers = range(1, 100) if write is forms.ordinal else range(1000)
-        assert len({write(number) for number in numbers}) == len(numbers)
-
-
-@pytest.mark.parametrize(
-    ("base", "third", "past", "participle", "gerund"),
-    [
-        ("go", "goes", "went", "gone", "going"),
-        ("watch", "watches", "watched", "watched", "watching"),
-        ("study", "studies", "studied", "studied", "studying"),
-        ("play", "plays", "played", "played", "playing"),
-        ("make", "makes", "made", "made", "making"),
-        ("swim", "swims", "swam", "swum", "swimming"),
-        ("fly", "flies", "flew", "flown", "flying"),
-        ("ski", "skis", "skied", "skied", "skiing"),
-        ("see", "sees", "saw", "seen", "seeing"),
-        ("have", "has", "had", "had", "having"),
-        ("chat", "chats", "chatted", "chatted", "chatting"),
-    ],
-)
-def test_verbs(base: str, third: str, past: str, participle: str, gerund: str) -> None:
-    verb = forms.conjugate(base)
-    assert (verb.third, verb.past, verb.participle, verb.gerund) == (
-        third,
-        past,
-        participle,
-        gerund,
-    )
-
-
-@pytest.mark.parametrize(
-    ("noun", "expected"),
-    [
-        ("box", "boxes"),
-        ("library", "libraries"),
-        ("toy", "toys"),
-        ("knife", "knives"),
-        ("child", "children"),
-        ("cup of tea", "cups of tea"),
-        ("pair of glasses", "pairs of glasses"),
-        ("post office", "post offices"),
-    ],
-)
-def test_plurals(noun: str, expected: str) -> None:
-    assert forms.plural(noun) == expected
-
-
-@pytest.mark.parametrize(
-    ("full", "short"),
-    [
-        ("I do not know", "I don't know"),
-        ("I am not tired", "I'm not tired"),
-        ("she cannot swim", "she can't swim"),
-        ("they will not go", "they won't go"),
-        ("do you know where he is?", "do you know where he is?"),
-        ("do not run", "don't run"),
-    ],
-)
-def test_contractions(full: str, short: str) -> None:
-    assert forms.contract(full) == short
-    assert forms.contract(full.capitalize()) == short.capitalize()
-
-
 # Checked by hand: one sentence of each construction, as the corpus must translate it.
 CONSTRUCTIONS = {
     r"[A-Z][a-z ]+ is wearing a red \w+\.": r"着一.红色的.+。",
@@ -396,36 +209,6 @@ def test_constructions(english: str, chinese: str, text: str) -> None:
     assert found
     for sentence in found:
         assert re.search(chinese, sentence[-1]), sentence
-
-
-class _Scripted(words.Draw):
-    """Takes the given choices in turn, by their English words or as they are."""
-
-    def __init__(self, *script: object) -> None:
-        super().__init__("unused")
-        self._script = list(script)
-
-    def form(self, choices):  # type: ignore[no-untyped-def]
-        wanted = self._script.pop(0)
-        return next(item for item in choices if wanted in (item, getattr(item, "en", None)))
-
-    def chance(self, probability: float) -> bool:
-        return bool(self._script.pop(0))
-
-
-def test_a_sentence_by_hand() -> None:
-    seek = next(frame for frame in tenses.EVENTS if frame.en == "find")
-    draw = _Scripted("she", "yesterday", tenses.with_one, seek, "key", False)
-    assert tenses._event(draw) == ("she found a key yesterday", "她昨天找到了一把钥匙")
-    assert draw.take() == {"she", "find", "key"}
-
-
-def test_job_and_season_by_hand() -> None:
-    draw = _Scripted("my mother", "engineer", "not")
-    assert belongings._job(draw) == ("my mother is not an engineer", "我妈妈不是工程师")
-    draw = _Scripted("Tom", "winter", True)
-    expected = ("Tom's favorite season is winter", "汤姆最喜欢的季节是冬天")
-    assert dates._favorite(draw) == expected
 
 
 def test_the_young_do_not_drink_wine(everything: list[tuple[str, str]]) -> None:

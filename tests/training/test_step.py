@@ -170,9 +170,7 @@ def assert_close(ours: list[Any], theirs: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("micro_batches", [2, 3, 5])
-def test_micro_batches_give_the_same(
-    whole: list[np.ndarray], micro_batches: int
-) -> None:
+def test_micro_batches_give_the_same(whole: list[np.ndarray], micro_batches: int) -> None:
     """Five micro-batches of three rows: some are empty."""
     assert_close(trained_weights(Distribution(), clip_norm=0.5, micro_batches=micro_batches), whole)
 

@@ -226,7 +226,7 @@ def test_blocks_drop_the_right_share_of_different_places() -> None:
 
 _MEMORY = """
 import tensorflow as tf
-from keras_transformer.model.blockwise_attention import blockwise_attention
+from keras_transformer.model.kernels.blockwise_attention import blockwise_attention
 
 def status(key):
     with open("/proc/self/status") as file:

@@ -1,4 +1,4 @@
-"""Where and when: places, what is done there, times of day, dates and durations."""
+"""Places and times: activities at a place, times of day, dates and durations."""
 
 from __future__ import annotations
 

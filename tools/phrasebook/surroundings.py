@@ -1,4 +1,4 @@
-"""What there is and where it is: 有 and 在 with places, furniture, animals and buildings."""
+"""Existence and position: 有 and 在 with places, furniture, animals and buildings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words do not belong in one sentence, although each fits its slot."""
+"""Exclusions: words that fit their slots but do not belong in one sentence."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ _EXCLUSIONS: tuple[tuple[set[str], set[str]], ...] = (
 
 
 def sensible(words: frozenset[str]) -> bool:
-    """True unless words that exclude each other were drawn together."""
+    """Return whether no words that exclude each other were drawn together."""
     return not any(words & first and words & second for first, second in _EXCLUSIONS)

@@ -1,4 +1,4 @@
-"""Clauses inside clauses: what one thinks, knows, hears; and who or which is meant (的)."""
+"""Clauses inside clauses: thoughts, knowledge, hearsay and relative clauses (的)."""
 
 from __future__ import annotations
 

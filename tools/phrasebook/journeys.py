@@ -1,4 +1,4 @@
-"""Where people are, live and work, where they go, how, with whom and what for."""
+"""Location, residence and travel: destinations, means, company and purposes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who somebody is and what they have, want, wear and like; whose a thing is and its price."""
+"""Possession, identity and price: jobs, wishes, clothes, likes, owners."""
 
 from __future__ import annotations
 

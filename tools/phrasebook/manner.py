@@ -1,4 +1,4 @@
-"""How, how long and how often something is done: 得, durations, 次."""
+"""Manner, duration and frequency of actions: 得, lengths of time, 次."""
 
 from __future__ import annotations
 

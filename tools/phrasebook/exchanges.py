@@ -1,4 +1,4 @@
-"""What people do to things and to each other: 把, 给, 被, 让, love and dislike."""
+"""Actions on things and between people: 把, 给, 被, 让, love and dislike."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _puts(draw: Draw) -> Pair:
     return f"{subject.en} {put}", f"{subject.zh}{zh_put}了"
 
 
-# Verbs whose result is told by 把: past, base, participle, 动词 with its result, things.
+# Verbs that state their result with 把: past, base, participle, 动词 with its result, things.
 _CHANGES: tuple[tuple[str, str, str, str, tuple[Noun, ...]], ...] = (
     ("broke", "break", "broken", "打破", nouns.TABLEWARE[:4] + nouns.FURNITURE[8:9]),
     ("sold", "sell", "sold", "卖掉", nouns.DEVICES + nouns.OWN_VEHICLES + nouns.INSTRUMENTS),

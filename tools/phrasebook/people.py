@@ -1,4 +1,4 @@
-"""Who acts in the phrasebook: pronouns, names, family, jobs; and what they are like."""
+"""People of the phrasebook: pronouns, names, family, jobs and traits."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _COMPANIONS = OTHERS + PRONOUNS * 8
 
 
 def related(first: Person, second: Person) -> bool:
-    """True where two people in one sentence could be the same, or one is part of the other."""
+    """Return whether two people in one sentence could be the same or include each other."""
     if first.en == second.en or {first.person, second.person} in ({1}, {2}):
         return True
     return first in PRONOUNS[2:] and second in PRONOUNS[2:]

@@ -1,4 +1,4 @@
-"""What people and things are like: properties, feelings, colors, comparison."""
+"""Properties of people and things: feelings, colors, comparison."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _stated(draw: Draw) -> Pair:
     return f"{english} {be} {said}", chinese + zh_said
 
 
-_PLAIN = ("new", "old", "good", "useful")  # nobody wonders why
+_PLAIN = ("new", "old", "good", "useful")  # not worth a question
 
 
 def _is_stated(draw: Draw) -> Pair:

@@ -1,4 +1,4 @@
-"""From patterns to sentences, and from sentences to training, development and test sets."""
+"""Sentences drawn from the patterns, divided into training, development and test sets."""
 
 from __future__ import annotations
 

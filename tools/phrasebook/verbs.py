@@ -1,4 +1,4 @@
-"""What people do in the phrasebook: verbs with the objects that make sense for them."""
+"""Verbs of the phrasebook with the objects that make sense for them."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ FRAMES = (
     Frame("ask", "问", _QUESTION, 6),
     Frame("take", "拍", _PHOTO, 9),
 )
-# These befall one: nobody wants or is about to do them.
 SEARCH = Frame("look for", "找", nouns.PAPERS[:4] + nouns.CARRIED[:5] + nouns.STATIONERY[:4], 2)
+# These happen to people: patterns of wishes and plans leave them out.
 EVENTS = (
     Frame("find", "找到", nouns.PAPERS + nouns.CARRIED + nouns.STATIONERY, 3),
     Frame("lose", "丢", nouns.PAPERS + nouns.CARRIED[:5] + nouns.STATIONERY + nouns.JEWELRY, 3),

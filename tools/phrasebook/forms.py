@@ -130,7 +130,7 @@ class Verb:
 
 
 def _ends_in_y(word: str) -> bool:
-    """True where a final y follows a consonant and therefore changes (carry, carries)."""
+    """Return whether a final y follows a consonant and therefore changes (carry, carries)."""
     return word.endswith("y") and word[-2] not in "aeiou"
 
 

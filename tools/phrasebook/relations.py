@@ -1,4 +1,4 @@
-"""What people do for and to each other, and what they feel: 给, 让, 教, love and dislike."""
+"""Favors, requests and feelings between people: 给, 让, 教, love and dislike."""
 
 from __future__ import annotations
 

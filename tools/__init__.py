@@ -1,0 +1,1 @@
+"""Tools for the development of the package; none of them is installed with it."""
