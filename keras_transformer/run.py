@@ -79,7 +79,7 @@ class Run:
         staging = path.with_name(f".{path.name}.partial")
         try:
             staging.mkdir(parents=True, exist_ok=True)
-            with system.alone(staging):
+            with system.lock(staging):
                 run = cls._stage(staging, config, log)
                 staging.rename(path)
         except OSError as error:
@@ -131,7 +131,7 @@ class Run:
         Raises:
             FileError: Another process does so now.
         """
-        with system.alone(self.path):
+        with system.lock(self.path):
             yield
 
     @property
@@ -252,7 +252,7 @@ class Run:
 
         bare = keras.Model(model.input, model.output)
         system.check_space(self.path, 4 * model.count_params())
-        with system.aside(path) as place:
+        with system.atomic_file(path) as place:
             bare.save_weights(place)
 
     def write_config(self) -> None:
@@ -262,7 +262,7 @@ class Run:
             FileError: The file cannot be written; what was there before stays.
         """
         text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        with system.aside(self.path / "config.yaml") as place:
+        with system.atomic_file(self.path / "config.yaml") as place:
             place.write_text(text, encoding="utf-8")
 
     def write_dev_translations(self, lines: list[str]) -> None:
@@ -271,7 +271,7 @@ class Run:
         Raises:
             FileError: The file cannot be written; what was there before stays.
         """
-        with system.aside(self.path / "dev.translations.txt") as place:
+        with system.atomic_file(self.path / "dev.translations.txt") as place:
             place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, locks, free disk space, and processor cores."""
+"""Files and folders that appear whole or not at all, locks, disk space and processor cores."""
 
 from __future__ import annotations
 
@@ -13,42 +13,99 @@ from keras_transformer.errors import UserError
 
 
 class FileError(UserError):
-    """A place that is in use, full, or cannot be written."""
+    """A path that is locked, full or not writable."""
 
 
 @contextlib.contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Hold a lock on a folder, without a file in it. It ends with the process at the latest."""
-    handle = os.open(directory, os.O_RDONLY)
+def lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file or folder until the block or the process ends.
+
+    Raises:
+        FileError: Another process holds it.
+    """
+    handle = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileError(f"{directory}: another process is at work in it") from None
-        except OSError:  # a file system that knows no locks
+            raise FileError(f"{path}: in use by another process") from None
+        except OSError:  # a file system without locks
             pass
         yield
     finally:
         os.close(handle)
 
 
+def partial_path(path: Path) -> Path:
+    """Return the hidden path beside ``path`` that holds it while it is incomplete."""
+    return path.with_name(f".{path.name}.partial")
+
+
 @contextlib.contextmanager
-def aside(path: Path) -> Iterator[Path]:
-    """A place to write a file, which then appears whole or not at all."""
-    place = path.with_name(f".writing.{path.name}")
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path; the file written there replaces ``path`` if the block succeeds.
+
+    Raises:
+        FileError: The file cannot be written; what was at ``path`` stays.
+    """
+    partial = partial_path(path)
     try:
-        yield place
-        os.replace(place, path)
+        yield partial
+        os.replace(partial, path)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
     finally:
-        place.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty locked folder; it becomes ``path`` if the block succeeds, else it is removed.
+
+    Leftovers of a killed process are removed first. The contents are synced to disk before the
+    rename, so that a power failure leaves no half-written folder under its final name.
+
+    Args:
+        path: The folder to make; it must not exist when the block ends, or be empty.
+
+    Raises:
+        FileError: Another process is making the same folder, or it cannot be written.
+    """
+    partial = partial_path(path)
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+        with lock(partial):
+            try:
+                for name in os.listdir(partial):
+                    remove(partial / name)
+                yield partial
+                sync(partial)
+                partial.rename(path)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error}") from error
+
+
+def sync(folder: Path) -> None:
+    """Flush a folder and everything in it to disk."""
+    for path in [*folder.rglob("*"), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_space(directory: Path, needed: int) -> None:
-    """Refuse to write so many bytes on a full disk: HDF5 may crash on it."""
+    """Refuse to write ``needed`` bytes to a full disk: HDF5 may crash on it.
+
+    Raises:
+        FileError: Too little space is free.
+    """
     free = shutil.disk_usage(directory).free
-    if free < 1.1 * needed + 2**20:  # its own tables take some too
+    if free < 1.1 * needed + 2**20:  # HDF5's own tables take some too
         raise FileError(
             f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
             f"{free / 2**20:,.1f} MB are free on the disk"
@@ -56,15 +113,15 @@ def check_space(directory: Path, needed: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link, or a folder with all that is in it."""
+    """Delete a file, a link, or a folder with everything in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink()
 
 
-def cores() -> int:
-    """The cores that this process may use, at least 1."""
+def core_count() -> int:
+    """Return the number of cores that this process may use, at least 1."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -228,7 +228,7 @@ def test_the_lock_holds_between_processes_and_ends_with_them(run: Run) -> None:
     other.start()
     try:
         assert held.wait(30)
-        with pytest.raises(FileError, match="another process is at work in it"), run.alone():
+        with pytest.raises(FileError, match="in use by another process"), run.alone():
             pass
     finally:
         other.kill()  # it has no chance to tidy up

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from keras_transformer.cli.options import Options, Parser, UsageError
 from keras_transformer.errors import UserError
-from keras_transformer.system import cores
+from keras_transformer.system import core_count
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Progress, Translator
@@ -248,9 +248,9 @@ def _share_cores(workers: int | None) -> int:
     import tensorflow as tf
 
     if workers is None:
-        workers = 1 if tf.config.list_physical_devices("GPU") else cores()
+        workers = 1 if tf.config.list_physical_devices("GPU") else core_count()
     with contextlib.suppress(RuntimeError):  # in a program that has used TensorFlow before
-        tf.config.threading.set_intra_op_parallelism_threads(max(cores() // workers, 1))
+        tf.config.threading.set_intra_op_parallelism_threads(max(core_count() // workers, 1))
     return workers
 
 

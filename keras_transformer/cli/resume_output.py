@@ -31,7 +31,7 @@ def appended(place: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
     """
     if place.exists() and not place.is_file():
         raise UsageError(f"--append: expected a regular file, {place} is none")
-    with place.open("a", encoding="utf-8", newline="\n") as stream, system.alone(place):
+    with place.open("a", encoding="utf-8", newline="\n") as stream, system.lock(place):
         done, size = whole(place, numbered)
         os.truncate(place, size)
         yield stream, done

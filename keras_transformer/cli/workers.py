@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.system import cores
+from keras_transformer.system import core_count
 
 GRACE = 20.0
 """Seconds that workers have to save and leave, before they are killed."""
@@ -118,7 +118,7 @@ class _Workers:
 
 def _start(words: Sequence[str], places: list[str], index: int) -> subprocess.Popen[bytes]:
     task = {"cluster": {"worker": places}, "task": {"type": "worker", "index": index}}
-    share = str(max(cores() // len(places), 1))
+    share = str(max(core_count() // len(places), 1))
     environment = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
     return subprocess.Popen(
         [sys.executable, "-m", "keras_transformer.train", *words],

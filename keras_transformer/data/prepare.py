@@ -27,7 +27,7 @@ from keras_transformer.data.corpus import (
 from keras_transformer.data.encoding import encoded
 from keras_transformer.data.store import EncodedStore, Sentences, write_sentences
 from keras_transformer.data.tokenizer import Tokenizer, emptied, sample
-from keras_transformer.system import cores
+from keras_transformer.system import core_count
 
 FORMAT = 2
 """Version of the files that ``prepare`` writes, kept in the fingerprint."""
@@ -164,7 +164,7 @@ def _encode_train(
     cleaned = overlap.watch(_told(_cleaned(config, report), "train: encoded", pairs, log))
 
     def kept() -> Iterator[tuple[Sentences, Sentences]]:
-        for chunk, source, target in encoded(cleaned, tokenizer, cores()):
+        for chunk, source, target in encoded(cleaned, tokenizer, core_count()):
             reasons = _reasons_to_drop(source.lengths, target.lengths, config)
             good = reasons == ""
             for place in np.flatnonzero(~good):

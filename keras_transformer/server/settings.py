@@ -11,7 +11,7 @@ from pathlib import Path
 from keras_transformer.errors import UserError
 from keras_transformer.serving.settings import MAX_VERSION
 from keras_transformer.serving.version_folder import version_number
-from keras_transformer.system import cores
+from keras_transformer.system import core_count
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -73,7 +73,7 @@ class Settings:
     @property
     def batches_at_once(self) -> int:
         """``batches``, counted out."""
-        return self.batches or cores()
+        return self.batches or core_count()
 
 
 def _within(name: str, value: float, low: float, high: float = math.inf) -> None:

@@ -47,7 +47,7 @@ def _staging(directory: Path) -> Iterator[Path]:
     made = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with system.alone(directory):
+        with system.lock(directory):
             for left in directory.glob(f"{_STAGING}*"):
                 system.remove(left)
             staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=directory))

@@ -40,7 +40,7 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
         {"position": int(position), "source": source, "target": target}
         for position, source, target in zip(positions, sources, targets, strict=True)
     ]
-    with system.aside(folder / FILE) as place_aside:
+    with system.atomic_file(folder / FILE) as place_aside:
         text = json.dumps({"step": step, "pairs": pairs}, ensure_ascii=False, indent=1)
         place_aside.write_text(text + "\n", encoding="utf-8")
     return folder / FILE

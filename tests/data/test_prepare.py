@@ -96,7 +96,7 @@ def test_neither_chunks_nor_workers_change_anything(
 
     monkeypatch.setattr(corpus, "CHUNK", 4)
     monkeypatch.setattr(encoding, "FEW", 2)
-    monkeypatch.setattr(prepare_module, "cores", lambda: workers)
+    monkeypatch.setattr(prepare_module, "core_count", lambda: workers)
     quietly(strict, tmp_path / "run")
 
     assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
@@ -114,7 +114,7 @@ def test_a_killed_worker_leaves_nothing_that_counts(
 ) -> None:
     monkeypatch.setattr(corpus, "CHUNK", 4)
     monkeypatch.setattr(encoding, "FEW", 1)
-    monkeypatch.setattr(prepare_module, "cores", lambda: 2)
+    monkeypatch.setattr(prepare_module, "core_count", lambda: 2)
     monkeypatch.setattr(encoding, "_START", "import os, signal; os.kill(os.getpid(), 9)")
 
     with pytest.raises(EncodingError, match="killed by signal 9"):

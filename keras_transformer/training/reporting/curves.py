@@ -43,7 +43,7 @@ def write(
         return
     try:
         figure = drawn(records, steps, best_by)
-        with system.aside(place) as aside:
+        with system.atomic_file(place) as aside:
             figure.savefig(aside, format="png")
     except Exception as error:  # whatever a library of another version does
         reason = str(error).strip().splitlines() or [type(error).__name__]

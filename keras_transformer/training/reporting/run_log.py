@@ -103,7 +103,7 @@ class RunLog:
         kept = [record for record in _records(path) if record.get("step", math.inf) <= step]
         if path.exists() and not self._silent:
             text = "".join(json.dumps(record) + "\n" for record in kept)
-            with system.aside(path) as place:
+            with system.atomic_file(path) as place:
                 place.write_text(text, encoding="utf-8")
         return kept
 

@@ -136,7 +136,7 @@ def forget_after(path: Path, step: int) -> None:
         kept = [
             event for event in _events(file) if tf.compat.v1.Event.FromString(event).step <= step
         ]
-        with system.aside(file) as place, tf.io.TFRecordWriter(str(place)) as writer:
+        with system.atomic_file(file) as place, tf.io.TFRecordWriter(str(place)) as writer:
             for event in kept:
                 writer.write(event)
 

@@ -218,7 +218,7 @@ def test_each_step_is_told(small_run, tmp_path) -> None:
 
 
 def test_two_exports_at_once_are_refused(small_run, tmp_path) -> None:
-    with system.alone(tmp_path), pytest.raises(system.FileError, match="another process"):
+    with system.lock(tmp_path), pytest.raises(system.FileError, match="another process"):
         export(small_run, small_run.config.search, tmp_path, QUICK, quietly)
 
 
