@@ -23,8 +23,7 @@ from sentencepiece import sentencepiece_model_pb2
 from keras_transformer.config import DataConfig
 from keras_transformer.data import normalization
 from keras_transformer.errors import UserError
-
-PAD, UNKNOWN, START, END = 0, 1, 2, 3
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 # Control pieces and bytes, present in every model.
 _FIXED_PIECES = 4 + 256
