@@ -1,78 +1,76 @@
-/** Sentences that are wanted, in small requests, one at a time. */
+/** Requested sentences, translated in small chunks, one chunk at a time. */
 
-const FIRST_CHUNK = 4; // something to see early; then twice as many each time
-const LARGEST_CHUNK = 32;
-const CHUNK_CHARACTERS = 20_000;
-const KEPT_ANSWERS = 5_000;
+const FIRST_CHUNK = 4; // sentences, for an early result; each chunk is twice the one before
+const MAX_CHUNK = 32;
+const MAX_CHARACTERS = 20_000;
+const MAX_CACHED = 5_000;
 
 /**
- * Answers are kept by sentence, so that an unchanged sentence is never asked for again and a
- * late answer can only ever appear beside the sentence it belongs to.
+ * Translations are cached by sentence. An unchanged sentence is never requested again, and a late
+ * reply only ever belongs to its own sentence.
  */
 export class Queue {
-  #ask;
+  #translate;
   #on;
-  #answers = new Map();
-  #wanted = new Set();
-  #asked = [];
+  #cache = new Map();
+  #requested = new Set();
+  #chunk = []; // on its way to the server
   #controller = null;
-  #start = 0; // of the present wish, in ms, and what has been asked for since
-  #count = 0;
+  #start = 0; // of the latest request, in ms
+  #count = 0; // of sentences translated since
 
   /**
-   * @param {(texts: string[], signal: AbortSignal) => Promise<object[]>} ask
-   * @param {{answers: () => void, error: (error: Error) => void,
-   *   done: (sentences: number, milliseconds: number) => void}} on `done` follows only where
-   *   every wanted sentence has its answer
+   * @param {(sentences: string[], signal: AbortSignal) => Promise<object[]>} translate
+   * @param {{progress: () => void, error: (error: Error) => void,
+   *   done: (sentences: number, ms: number) => void}} on
    */
-  constructor(ask, on) {
-    this.#ask = ask;
+  constructor(translate, on) {
+    this.#translate = translate;
     this.#on = on;
   }
 
-  /** The answer for a sentence, if it is there. */
-  answer(text) {
-    return this.#answers.get(text);
+  /** Return a sentence's prediction, undefined while it is missing. */
+  get(sentence) {
+    return this.#cache.get(sentence);
   }
 
-  /** Forgets every answer: they are another model's. */
-  forget() {
-    this.#answers.clear();
+  clear() {
+    this.#cache.clear();
     this.#controller?.abort();
   }
 
-  /** Says what is wanted from now on, in order; what was wanted before no longer is. */
-  want(texts) {
-    this.#wanted = new Set(texts);
+  /** Request sentences in order, instead of those requested before. */
+  request(sentences) {
+    this.#requested = new Set(sentences);
     this.#start = performance.now();
     this.#count = 0;
-    this.#prune();
-    if (this.#controller === null) {
-      this.#run();
-    } else if (!this.#asked.some((text) => this.#wanted.has(text))) {
+    for (const sentence of this.#cache.keys()) {
+      if (this.#cache.size <= MAX_CACHED) break;
+      if (!this.#requested.has(sentence)) this.#cache.delete(sentence);
+    }
+    if (!this.#controller) this.#run();
+    else if (!this.#chunk.some((sentence) => this.#requested.has(sentence))) {
       this.#controller.abort();
     }
   }
 
   async #run() {
-    let size = FIRST_CHUNK;
-    for (let chunk = this.#next(size); chunk.length; chunk = this.#next(size)) {
+    for (let size = FIRST_CHUNK; (this.#chunk = this.#next(size)).length; ) {
       this.#controller = new AbortController();
-      this.#asked = chunk;
       const { signal } = this.#controller;
       try {
-        const answers = await this.#ask(chunk, signal);
+        const predictions = await this.#translate(this.#chunk, signal);
         if (signal.aborted) continue;
-        chunk.forEach((text, i) => this.#answers.set(text, answers[i]));
-        this.#count += chunk.length;
-        size = Math.min(2 * size, LARGEST_CHUNK);
-        this.#on.answers();
+        this.#chunk.forEach((sentence, i) => this.#cache.set(sentence, predictions[i]));
       } catch (error) {
         if (signal.aborted) continue;
         this.#controller = null;
         this.#on.error(error);
         return;
       }
+      this.#count += this.#chunk.length;
+      size = Math.min(2 * size, MAX_CHUNK);
+      this.#on.progress();
     }
     this.#controller = null;
     this.#on.done(this.#count, performance.now() - this.#start);
@@ -81,20 +79,12 @@ export class Queue {
   #next(size) {
     const chunk = [];
     let characters = 0;
-    for (const text of this.#wanted) {
-      if (this.#answers.has(text)) continue;
-      characters += text.length;
-      if (chunk.length === size || (chunk.length && characters > CHUNK_CHARACTERS)) break;
-      chunk.push(text);
+    for (const sentence of this.#requested) {
+      if (this.#cache.has(sentence)) continue;
+      characters += sentence.length;
+      if (chunk.length === size || (chunk.length && characters > MAX_CHARACTERS)) break;
+      chunk.push(sentence);
     }
     return chunk;
-  }
-
-  /** Lets go of the oldest answers, but of none that is wanted: it would be asked for anew. */
-  #prune() {
-    for (const text of this.#answers.keys()) {
-      if (this.#answers.size <= KEPT_ANSWERS) return;
-      if (!this.#wanted.has(text)) this.#answers.delete(text);
-    }
   }
 }
