@@ -5,76 +5,16 @@ import { byId, element } from "./dom.js";
 import { hypothesisList } from "./hypotheses.js";
 import { errorMessage, predict } from "./rest.js";
 
-const MAX_CACHED = 50;
+const MAX_CACHED = 50; // predictions of each part
 const SLOW_MS = 700; // until then the drawing of the sentence before prevents a flicker
-
-/** The drawing of one signature's prediction. */
-class Part {
-  #root;
-  #signature;
-  #draw;
-  #sentence = null;
-  #controller;
-  #cache = new Map();
-
-  constructor(id, signature, draw) {
-    this.#root = byId(id);
-    this.#signature = signature;
-    this.#draw = draw;
-  }
-
-  async show(sentence) {
-    if (sentence === this.#sentence) return;
-    this.cancel();
-    this.#sentence = sentence;
-    this.#controller = new AbortController();
-    const { signal } = this.#controller;
-    this.#root.classList.add("pending");
-    const slow = setTimeout(() => {
-      if (!signal.aborted) this.#root.replaceChildren("Working\u2026");
-    }, SLOW_MS);
-    try {
-      const prediction = this.#cache.get(sentence) ?? (await this.#predict(sentence, signal));
-      if (signal.aborted) return;
-      this.#root.replaceChildren(...this.#draw(prediction, model.languages ?? {}));
-    } catch (error) {
-      if (signal.aborted) return;
-      this.#sentence = null;
-      const retry = element("button", { type: "button", className: "button" }, "Try again");
-      retry.addEventListener("click", () => this.show(sentence));
-      this.#root.replaceChildren(element("p", {}, errorMessage(error)), retry);
-    } finally {
-      clearTimeout(slow);
-    }
-    this.#root.classList.remove("pending");
-  }
-
-  async #predict(sentence, signal) {
-    const [prediction] = await predict(model.name, this.#signature, [sentence], signal);
-    if (signal.aborted) return undefined; // perhaps another model's
-    this.#cache.set(sentence, prediction);
-    if (this.#cache.size > MAX_CACHED) this.#cache.delete(this.#cache.keys().next().value);
-    return prediction;
-  }
-
-  cancel() {
-    this.#controller?.abort();
-    this.#sentence = null;
-  }
-
-  clear() {
-    this.#cache.clear();
-    this.cancel();
-  }
-}
 
 let model;
 const parts = [
-  new Part("hypotheses", "nbest", hypothesisList),
-  new Part("attention", "align", attentionTable),
+  createPart(byId("hypotheses"), "nbest", hypothesisList),
+  createPart(byId("attention"), "align", attentionTable),
 ];
 
-/** Forget what another model has predicted. */
+/** Set the served model; predictions of another are dropped. */
 export function setModel(served) {
   model = served;
   for (const part of parts) part.clear();
@@ -82,17 +22,67 @@ export function setModel(served) {
 
 /** Show a sentence of a segmented source. */
 export function show({ sentences }, sentence) {
+  const { text } = sentences[sentence];
   const last = sentences.length - 1;
   byId("details-title").textContent = last ? `Sentence ${sentence + 1} of ${last + 1}` : "Sentence";
-  byId("details-source").textContent = sentences[sentence].text;
+  byId("details-source").textContent = text;
   // Not `disabled`: a button that was just pressed would lose the focus.
   byId("previous").ariaDisabled = sentence === 0;
   byId("next").ariaDisabled = sentence === last;
   byId("details").hidden = false;
-  for (const part of parts) part.show(sentences[sentence].text);
+  for (const part of parts) part.show(text);
 }
 
 export function hide() {
   byId("details").hidden = true;
   for (const part of parts) part.cancel();
+}
+
+/** Create a part that draws a signature's predictions in an element. */
+function createPart(root, signature, draw) {
+  const cache = new Map();
+  let shown = null;
+  let controller;
+
+  function cancel() {
+    controller?.abort();
+    shown = null;
+  }
+
+  function clear() {
+    cache.clear();
+    cancel();
+  }
+
+  async function show(sentence) {
+    if (sentence === shown) return;
+    cancel();
+    shown = sentence;
+    controller = new AbortController();
+    const { signal } = controller;
+    root.classList.add("pending");
+    const slow = setTimeout(() => root.replaceChildren("Working\u2026"), SLOW_MS);
+    signal.addEventListener("abort", () => clearTimeout(slow));
+    let drawing;
+    try {
+      if (!cache.has(sentence)) {
+        const [prediction] = await predict(model.name, signature, [sentence], signal);
+        if (signal.aborted) return;
+        cache.set(sentence, prediction);
+        if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
+      }
+      drawing = draw(cache.get(sentence), model.languages ?? {});
+    } catch (error) {
+      if (signal.aborted) return;
+      shown = null;
+      const retry = element("button", { type: "button", className: "button" }, "Try again");
+      retry.addEventListener("click", () => show(sentence));
+      drawing = [element("p", {}, errorMessage(error)), retry];
+    }
+    clearTimeout(slow);
+    root.replaceChildren(...drawing);
+    root.classList.remove("pending");
+  }
+
+  return { show, cancel, clear };
 }

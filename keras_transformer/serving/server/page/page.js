@@ -5,8 +5,8 @@ import { byId, copyOnClick, element } from "./dom.js";
 import * as footer from "./footer.js";
 import { formatCount, formatDuration, languageName } from "./format.js";
 import * as progress from "./progress.js";
-import { Queue } from "./queue.js";
-import { errorMessage, fetchModel, predict } from "./rest.js";
+import * as queue from "./queue.js";
+import { errorMessage, fetchModel } from "./rest.js";
 import { segment, sentenceAt, sentenceSpace } from "./segmentation.js";
 import { loadDraft, loadSettings, saveDraft, saveSettings } from "./storage.js";
 import * as translation from "./translation.js";
@@ -25,11 +25,6 @@ let input = segment(""); // of the text box
 let selected = -1; // sentence of it
 let following = false; // whether to scroll to the selected sentence's translation when it comes
 
-const queue = new Queue(
-  (sentences, signal) => predict(model.name, "serving_default", sentences, signal),
-  { progress: showTranslations, error: showError, done: showDone },
-);
-
 // Model
 
 /** Fetch the served model; return whether it has changed. Predictions of two are not mixed. */
@@ -38,9 +33,7 @@ async function checkModel() {
   modelChecked = true;
   if (JSON.stringify(served) === JSON.stringify(model)) return false;
   model = served;
-  queue.clear();
-  details.setModel(model);
-  footer.setModel(model);
+  for (const part of [queue, details, footer]) part.setModel(model);
   const { source: from, target: to } = model.languages ?? {};
   const title = from && to ? `${languageName(from)} to ${languageName(to)}` : "Translate";
   byId("title").textContent = title;
@@ -113,7 +106,7 @@ async function translate() {
 }
 
 function showTranslations() {
-  translation.fill((sentence) => queue.get(sentence));
+  translation.fill(queue.get);
   progress.advance(translation.count(), translation.length());
   byId("copy").disabled = translation.count() === 0;
   showTruncated();
@@ -222,6 +215,7 @@ byId("as-you-type").addEventListener("change", ({ target }) => {
   if (settings.asYouType && !isCurrent()) translate();
 });
 copyOnClick(byId("copy"), translation.text);
+queue.setHandlers({ progress: showTranslations, error: showError, done: showDone });
 
 if (/Mac|iPhone|iPad/.test(navigator.platform)) byId("shortcut").textContent = "\u2318 Enter";
 byId("as-you-type").checked = settings.asYouType;

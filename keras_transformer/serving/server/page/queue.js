@@ -1,90 +1,80 @@
-/** Requested sentences, translated in small chunks, one chunk at a time. */
+/**
+ * Requested sentences, translated in small chunks, one chunk at a time. Translations are cached by
+ * sentence: an unchanged one is never requested again, and a late reply never shows elsewhere.
+ */
+
+import { predict } from "./rest.js";
 
 const FIRST_CHUNK = 4; // sentences, for an early result; each chunk is twice the one before
 const MAX_CHUNK = 32;
 const MAX_CHARACTERS = 20_000;
 const MAX_CACHED = 5_000;
 
-/**
- * Translations are cached by sentence. An unchanged sentence is never requested again, and a late
- * reply only ever belongs to its own sentence.
- */
-export class Queue {
-  #translate;
-  #on;
-  #cache = new Map();
-  #requested = new Set();
-  #chunk = []; // on its way to the server
-  #controller = null;
-  #start = 0; // of the latest request, in ms
-  #count = 0; // of sentences translated since
+const cache = new Map();
+let model = null;
+let handlers = {};
+let requested = new Set();
+let chunk = []; // on its way to the server
+let controller = null;
+let start = 0; // of the latest request, in ms
+let count = 0; // of sentences translated since
 
-  /**
-   * @param {(sentences: string[], signal: AbortSignal) => Promise<object[]>} translate
-   * @param {{progress: () => void, error: (error: Error) => void,
-   *   done: (sentences: number, ms: number) => void}} on
-   */
-  constructor(translate, on) {
-    this.#translate = translate;
-    this.#on = on;
+/** @param {{progress: function, error: function(Error), done: function(number, number)}} on */
+export function setHandlers(on) {
+  handlers = on;
+}
+
+/** Set the served model; predictions of another are dropped. */
+export function setModel(served) {
+  model = served;
+  cache.clear();
+  controller?.abort();
+}
+
+/** Return a sentence's prediction, undefined while it is missing. */
+export const get = (sentence) => cache.get(sentence);
+
+/** Request sentences in order, instead of those requested before. */
+export function request(sentences) {
+  requested = new Set(sentences);
+  start = performance.now();
+  count = 0;
+  for (const sentence of cache.keys()) {
+    if (cache.size > MAX_CACHED && !requested.has(sentence)) cache.delete(sentence);
   }
+  if (!controller) run();
+  else if (!chunk.some((sentence) => requested.has(sentence))) controller.abort();
+}
 
-  /** Return a sentence's prediction, undefined while it is missing. */
-  get(sentence) {
-    return this.#cache.get(sentence);
-  }
-
-  clear() {
-    this.#cache.clear();
-    this.#controller?.abort();
-  }
-
-  /** Request sentences in order, instead of those requested before. */
-  request(sentences) {
-    this.#requested = new Set(sentences);
-    this.#start = performance.now();
-    this.#count = 0;
-    for (const sentence of this.#cache.keys()) {
-      if (this.#cache.size <= MAX_CACHED) break;
-      if (!this.#requested.has(sentence)) this.#cache.delete(sentence);
+async function run() {
+  for (let size = FIRST_CHUNK; (chunk = nextChunk(size)).length; ) {
+    controller = new AbortController();
+    const { signal } = controller;
+    try {
+      const predictions = await predict(model.name, "serving_default", chunk, signal);
+      if (signal.aborted) continue;
+      chunk.forEach((sentence, i) => cache.set(sentence, predictions[i]));
+    } catch (error) {
+      if (signal.aborted) continue;
+      controller = null;
+      return handlers.error(error);
     }
-    if (!this.#controller) this.#run();
-    else if (!this.#chunk.some((sentence) => this.#requested.has(sentence))) {
-      this.#controller.abort();
-    }
+    count += chunk.length;
+    size = Math.min(2 * size, MAX_CHUNK);
+    handlers.progress();
   }
+  controller = null;
+  handlers.done(count, performance.now() - start);
+}
 
-  async #run() {
-    for (let size = FIRST_CHUNK; (this.#chunk = this.#next(size)).length; ) {
-      this.#controller = new AbortController();
-      const { signal } = this.#controller;
-      try {
-        const predictions = await this.#translate(this.#chunk, signal);
-        if (signal.aborted) continue;
-        this.#chunk.forEach((sentence, i) => this.#cache.set(sentence, predictions[i]));
-      } catch (error) {
-        if (signal.aborted) continue;
-        this.#controller = null;
-        this.#on.error(error);
-        return;
-      }
-      this.#count += this.#chunk.length;
-      size = Math.min(2 * size, MAX_CHUNK);
-      this.#on.progress();
-    }
-    this.#controller = null;
-    this.#on.done(this.#count, performance.now() - this.#start);
+function nextChunk(size) {
+  const next = [];
+  let characters = 0;
+  for (const sentence of requested) {
+    if (cache.has(sentence)) continue;
+    characters += sentence.length;
+    if (next.length === size || (next.length && characters > MAX_CHARACTERS)) break;
+    next.push(sentence);
   }
-
-  #next(size) {
-    const chunk = [];
-    let characters = 0;
-    for (const sentence of this.#requested) {
-      if (this.#cache.has(sentence)) continue;
-      characters += sentence.length;
-      if (chunk.length === size || (chunk.length && characters > MAX_CHARACTERS)) break;
-      chunk.push(sentence);
-    }
-    return chunk;
-  }
+  return next;
 }
