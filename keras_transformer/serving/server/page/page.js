@@ -58,11 +58,11 @@ function readInput() {
   selected = sentenceAt(input, source.selectionStart);
   const { length } = input.sentences;
   byId("source-count").textContent = length ? formatCount(length, "sentence") : "";
-  footer.setSentences(texts());
+  footer.setSentences(texts(input));
   drawMirror();
 }
 
-const texts = () => input.sentences.map(({ text }) => text);
+const texts = ({ sentences }) => sentences.map(({ text }) => text);
 
 /** The mirror lies below the text box: it gives the box its height and marks the sentence. */
 function drawMirror() {
@@ -88,6 +88,7 @@ const isCurrent = () => translation.isOf(input.text);
 
 async function translate() {
   clearTimeout(timers.typing);
+  let shown = input;
   let changed = false;
   try {
     changed = !modelChecked && (await checkModel());
@@ -95,14 +96,15 @@ async function translate() {
     showError(error);
     return;
   }
-  if (!changed && isCurrent() && translation.isComplete()) {
+  if (settings.asYouType) shown = input; // else what is typed meanwhile is not requested
+  if (!changed && translation.isOf(shown.text) && translation.isComplete()) {
     byId("error").hidden = true;
     return;
   }
-  translation.show(input, sentenceSpace(model.languages?.target));
+  translation.show(shown, sentenceSpace(model.languages?.target));
   progress.begin();
   showTranslations(); // those in the cache
-  queue.request(texts());
+  queue.request(texts(shown));
 }
 
 function showTranslations() {

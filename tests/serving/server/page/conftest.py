@@ -176,33 +176,57 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser: Any, server: ScriptedServer) -> Iterator[Callable[..., Any]]:
-    """Return a function that opens the page in a fresh profile; errors in its log fail the test.
+def new_page(browser: Any, script: str = "", **options: Any) -> Any:
+    """Return an empty page in a fresh profile; `script` runs before a document's own."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT_MS)
+    context.add_init_script(SHORT_PAUSES + script)
+    return context.new_page()
 
-    Keyword arguments are those of a Playwright browser context; `script` runs before the page's
-    own, `expect_errors` allows errors in the log.
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Any) -> Any:
+    """Return a page for all tests: each test's server has its own port and thus its own storage."""
+    return new_page(browser)
+
+
+@pytest.fixture
+def open_page(
+    browser: Any, shared_page: Any, server: ScriptedServer
+) -> Iterator[Callable[..., Any]]:
+    """Return a function that opens the page; an error in the browser's log fails the test.
+
+    `expect_errors` allows errors. `script` and the keyword arguments of a Playwright browser
+    context need a profile of their own.
     """
-    contexts: list[Any] = []
+    pages: list[Any] = []
     errors: list[str] = []
     tolerant: list[bool] = []
 
+    def on_error(error: Any) -> None:
+        errors.append(str(error))
+
+    def on_console(message: Any) -> None:
+        if message.type == "error":
+            errors.append(message.text)
+
     def opened(*, script: str = "", expect_errors: bool = False, **options: Any) -> Any:
-        context = browser.new_context(**options)
-        context.set_default_timeout(TIMEOUT_MS)
-        contexts.append(context)
+        page = new_page(browser, script, **options) if script or options else shared_page
+        page.on("pageerror", on_error)
+        page.on("console", on_console)
+        pages.append(page)
         tolerant.append(expect_errors)
-        context.add_init_script(SHORT_PAUSES + script)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on(
-            "console",
-            lambda message: errors.append(message.text) if message.type == "error" else None,
-        )
         page.goto(server.address)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in pages:
+        if page is not shared_page:
+            page.context.close()
+            continue
+        page.remove_listener("pageerror", on_error)
+        page.remove_listener("console", on_console)
+        page.unroute_all()
+        page.emulate_media(color_scheme="null", reduced_motion="null")
+        page.goto("about:blank")
     assert errors == [] or any(tolerant)

@@ -174,7 +174,8 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_is_enough(open_page: OpenPage, scheme: str) -> None:
-    page = open_page(color_scheme=scheme)
+    page = open_page()
+    page.emulate_media(color_scheme=scheme)
 
     def colour(name: str) -> str:
         return page.evaluate(
@@ -198,7 +199,8 @@ def test_contrast_is_enough(open_page: OpenPage, scheme: str) -> None:
 
 
 def test_nothing_moves_with_reduced_motion(open_page: OpenPage) -> None:
-    page = drawn(open_page(reduced_motion="reduce"))
+    page = drawn(open_page())
+    page.emulate_media(reduced_motion="reduce")
     durations = page.locator("body *").evaluate_all(
         "all => [...new Set(all.map(e => getComputedStyle(e).transitionDuration))]"
     )

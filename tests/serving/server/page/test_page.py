@@ -196,6 +196,21 @@ def test_settings_are_remembered(open_page: OpenPage, server: Any) -> None:
     expect(page.locator("#translation")).to_have_text("[On a button.]")
 
 
+def test_text_typed_while_the_page_starts_is_not_requested(
+    open_page: OpenPage, server: Any
+) -> None:
+    page = open_page()
+    page.uncheck("#as-you-type")
+    held: list[Any] = []
+    page.route("**/model.json", lambda route: held.append(route))
+    page.reload()
+    page.fill("#source", "On a key.")
+    held[0].continue_()
+    expect(page.locator("#model")).to_have_text("mock, version 3")
+    page.evaluate("fetch('page/icon.svg')")
+    assert server.requested() == []
+
+
 def test_the_translation_can_be_copied(open_page: OpenPage) -> None:
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     page.fill("#source", "One. Two.\n\nThree.")
