@@ -3,7 +3,8 @@
 Why not projection, then `loss.label_smoothed_cross_entropy`: its logits (B, T, V) and their
 gradient are kept, at padding too, and each operation reads and writes them once more. Here the
 gradient is computed along with the loss, from 1,024 rows of logits at a time, which are dropped
-afterwards.
+afterwards. For 64 sentences of 64 tokens, a third of them padding, D 256 and V 10,000, that is
+0.43 s of processor time instead of 0.85, and 103 MiB instead of 666 (``benchmarks/kernels.py``).
 
 With smoothing e, V tokens and logits z = h Eᵀ,
 
