@@ -114,7 +114,7 @@ def _check_symbolic(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> No
 
 def _check_training_step(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
     before = _values(call(layer, *inputs))
-    # Fixed random factors: the mean or square of a normalised output has no gradient.
+    # Fixed random factors: the mean or square of a normalized output has no gradient.
     rng = np.random.default_rng(1)
     factors = [rng.normal(size=value.shape).astype("float32") for value in before]
     with tf.GradientTape() as tape:

@@ -60,9 +60,9 @@ def _with_vocabulary(config: ModelConfig, size: int) -> ModelConfig:
     ("name", "vocabulary", "parameters"),
     [
         # 10,000 * 128 = 1,280,000 for the vocabulary; attention 4 * 128^2 = 65,536; feed-forward
-        # 2 * 128 * 256 + 256 + 128 = 65,920; normalisation 256.
+        # 2 * 128 * 256 + 256 + 128 = 65,920; normalization 256.
         # 4 * (65,536 + 65,920 + 512) + 4 * (131,072 + 65,920 + 768) = 1,318,912. Pre-LN: two
-        # last normalisations, 512.
+        # last normalizations, 512.
         ("tiny", 10_000, 2_599_424),
         # 2,560,000; 262,144; 525,568; 512: 3 * 788,736 + 3 * 1,051,392 = 5,520,384; 1,024.
         ("small", 10_000, 8_081_408),

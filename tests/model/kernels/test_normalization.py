@@ -28,7 +28,7 @@ def test_it_is_keras_layer_with_an_epsilon_of_its_own() -> None:
     np.testing.assert_array_equal(LayerNormalization()(x), theirs(x))
 
 
-def test_features_of_large_mean_are_normalised_exactly() -> None:
+def test_features_of_large_mean_are_normalized_exactly() -> None:
     # The variance as a difference of squares would be lost here.
     x = 1000.0 + np.array([[[-1.0, 0.0, 0.0, 1.0]]], "float32")
     expected = np.array([[[-1.0, 0.0, 0.0, 1.0]]]) / np.sqrt(0.5)
