@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from keras_transformer import translate
-from keras_transformer.cli import main
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Alternative, Translation
 
@@ -282,22 +281,3 @@ def test_a_folder_that_is_no_run_is_named(
     assert message.startswith("keras_transformer.translate: error: ")
     assert "none" in message
     assert message.count("\n") == 1
-
-
-def test_progress_is_shown_only_where_it_disturbs_nobody(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with main.progress(3) as report:
-        assert report is None  # no terminal
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with main.progress(3) as report:
-        assert report is not None
-        report(3)
-    assert "3/3" in capsys.readouterr().err
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with main.progress(3) as report:
-        assert report is None  # the bar would run through the output
-    with main.progress(10, done=4, elsewhere=True) as report:
-        assert report is not None
-        report(2)
-    assert "6/10" in capsys.readouterr().err

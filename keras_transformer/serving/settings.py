@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from keras_transformer import config
 from keras_transformer.config import Config, SearchConfig
 from keras_transformer.errors import UserError
+from keras_transformer.optional_dependencies import require_installed
 
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal[config.Precision, "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Format = Literal["saved_model", "ctranslate2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -34,17 +35,19 @@ class ExportSettings:
     """
 
     format: Format = "saved_model"
-    """For TensorFlow Serving, or for CTranslate2."""
+    """saved_model for TensorFlow Serving, ctranslate2 for the engine CTranslate2."""
     version: int | None = None
-    """Number of the version; None: one more than the greatest that is there."""
+    """Version number; null: the next one."""
     dtype: Precision = "float32"
-    """How weights are stored."""
+    """Type of the weights: float32; bfloat16, half the size, computes in bfloat16 (fast on
+    processors with bfloat16 arithmetic, slow on others); int8, a quarter of the size, computes
+    in float32."""
     max_tokens: int | None = None
-    """Longest source, END counted; None: as in training."""
+    """Longest source in tokens, end token included; null: the run's data.max_tokens."""
     dev_sentences: int = 1_000
-    """Sentences of the dev set that are translated to measure BLEU; 0: none."""
+    """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = 0.2
-    """BLEU that weights of fewer bits may lose on them."""
+    """BLEU that weights of fewer bits may lose on these sentences."""
 
     def __post_init__(self) -> None:
         for name, least in (("version", 1), ("max_tokens", 2), ("dev_sentences", 0)):
@@ -55,11 +58,8 @@ class ExportSettings:
             raise ExportError(f"version: expected at most {MAX_VERSION}, got {self.version}")
         if self.format not in FORMATS:
             raise ExportError(f"format: expected one of {', '.join(FORMATS)}, got {self.format!r}")
-        if self.format == "ctranslate2" and importlib.util.find_spec("ctranslate2") is None:
-            raise ExportError(
-                "format ctranslate2: the package ctranslate2 is not installed: "
-                "python -m pip install ctranslate2"
-            )
+        if self.format == "ctranslate2":
+            require_installed("format ctranslate2", ["ctranslate2"])
         if self.dtype not in PRECISIONS:
             raise ExportError(f"dtype: expected one of {', '.join(PRECISIONS)}, got {self.dtype!r}")
         if not self.max_bleu_loss >= 0:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer import system
-from keras_transformer.optional_dependencies import missing
+from keras_transformer.optional_dependencies import install_command, missing
 from keras_transformer.training.best_weights import is_checkpoint
 from keras_transformer.training.dev_set import selection_score
 
@@ -39,7 +39,8 @@ def write(
         return
     place = path / FILE
     if missing(["matplotlib"]):
-        tell(f"{place}: not drawn without matplotlib; after pip install matplotlib, --resume does")
+        command = install_command(["matplotlib"])
+        tell(f"{place}: not drawn without matplotlib; after {command}, --resume does")
         return
     try:
         figure = drawn(records, steps, best_by)

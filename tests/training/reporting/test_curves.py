@@ -91,7 +91,7 @@ def test_without_matplotlib_one_line_says_how_to_get_it(
     curves.write(tmp_path, OLD, [], "bleu", told.append)
     [line] = told
     assert line.startswith(f"{tmp_path / 'curves.png'}: not drawn")
-    assert "pip install matplotlib" in line
+    assert 'pip install "keras-translate[plots]"' in line
     assert list(tmp_path.iterdir()) == []
 
 

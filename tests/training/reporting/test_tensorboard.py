@@ -88,7 +88,7 @@ def test_what_is_missing_is_told_before_anything_is_made(
     monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))
     message = (
         r"train\.tensorboard: expected tensorboard and matplotlib to be installed, tensorboard "
-        r"is not: pip install tensorboard$"
+        r'is not: pip install "keras-translate\[tensorboard\]"$'
     )
     with pytest.raises(MissingError, match=message):
         trainer.train(reversal(tensorboard=True), tmp_path / "run")

@@ -1,0 +1,1 @@
+"""Private reach into libraries, one file per library."""
