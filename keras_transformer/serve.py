@@ -16,8 +16,9 @@ from keras_transformer.cli.options import Parser, bare_parser, parse
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.server.settings import Settings, check_folder, parse_labels
 
-MANUAL = """Serve the exported model in DIR over HTTP, with TensorFlow Serving's REST interface. This
-server is for one machine; in production use TensorFlow Serving, which reads the same folder.
+MANUAL = """Serve the exported model in DIR over HTTP, with the REST interface of TensorFlow
+Serving. This server is for one machine; in production use TensorFlow Serving, which reads the
+same folder.
 
   python -m keras_transformer.serve export/models/en-de
   curl -d '{"instances": ["A dog runs."]}' localhost:8501/v1/models/en-de:predict

@@ -57,7 +57,7 @@ def test_help_keeps_the_layout_and_omits_empty_defaults(parser: ArgumentParser) 
     assert "Temperature. (type: int, default: 180)" in joined
     assert "No words. " in f"{joined} "
     assert "A label." in joined
-    assert "Minutes. (type: Optional[int])" in joined
+    assert "Minutes. (type: int | null)" in joined
     assert "default: False" not in joined
 
 
