@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser
 from keras_transformer.cli.workers import launch
-from keras_transformer.training.resuming import RESUMABLE
+from keras_transformer.config import RESUMABLE
 
 
 def add_options(parser: Parser) -> None:

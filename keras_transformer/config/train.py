@@ -16,6 +16,21 @@ WHY_NOT = {
 }
 """Values that a user may well try, and the reason why each is refused."""
 
+# micro_batch_tokens and gradient_checkpointing change the order of sums and the dropout masks, no
+# more than other devices would. dev_sentences is not here: BLEU of other sentences cannot tell
+# which weights are best.
+RESUMABLE = (
+    "max_steps",
+    "max_minutes",
+    "log_every",
+    "tensorboard",
+    "micro_batch_tokens",
+    "gradient_checkpointing",
+    "patience",
+    "keep_best",
+)
+"""Fields that may change when a run is resumed: neither weights nor data depend on them."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:

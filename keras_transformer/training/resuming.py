@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from keras_transformer.config import Config, to_dict
+from keras_transformer.config import RESUMABLE, Config, to_dict
 from keras_transformer.run import RunError
-
-# What may differ: nothing that the weights or the data depend on. micro_batch_tokens changes the
-# order in which sums are added up, and what dropout draws, no more than other devices would.
-# dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
-RESUMABLE = (
-    "max_steps",
-    "max_minutes",
-    "log_every",
-    "tensorboard",
-    "micro_batch_tokens",
-    "gradient_checkpointing",
-    "patience",
-    "keep_best",
-)
 
 # What no option makes acceptable: the encoded text and the embeddings are made for it.
 _TOKENIZER = ("source", "target", "algorithm", "vocabulary_size", "joint")
