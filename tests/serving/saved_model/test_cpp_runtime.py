@@ -35,7 +35,7 @@ from tests.support import c_api, tf_c_session
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = "tests.support.tf_c_session"
 RELEASED = Path(
-    os.environ.get("KERAS_TRANSFORMER_SERVING_LIBRARIES", Path(sys.prefix) / "serving-2.20")
+    os.environ.get("KERAS_TRANSFORMER_SERVING_LIBRARIES", Path(sys.prefix) / "tensorflow-2.20")
 )
 SENTENCES = [
     "A dog runs over the green grass.",
