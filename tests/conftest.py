@@ -52,8 +52,10 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def talkative() -> Callable[[Any], Any]:
-    """Gives a small model with projection "projection" random weights that are sure of what
-    they say: whatever it says, it must say it reliably."""
+    """Give a model with a layer "projection" random weights with clear preferences.
+
+    The most probable tokens then do not depend on rounding.
+    """
     import numpy as np
 
     from keras_transformer.data.tokenizer import END

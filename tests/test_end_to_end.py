@@ -92,7 +92,7 @@ def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 Command = Callable[..., Done]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     write(folder / "train", *pairs(120))
@@ -105,7 +105,7 @@ def files(folder: Path) -> list[str]:
     return [*prefixes, "--data.source", "en", "--data.target", "de"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six steps, with a larger vocabulary than the text allows."""
     run = tmp_path_factory.mktemp("runs with a space") / "en-de"
@@ -275,7 +275,7 @@ def test_other_corpora_and_networks(
 
 
 def assert_refused(done: Done, name: str, *messages: str) -> None:
-    """Exit status 2, and a few lines of which the last says what and why."""
+    """Exit status 2, and a few lines the last of which gives the reason."""
     assert (done.status, done.out) == (2, "")
     assert "Traceback" not in done.err
     lines = done.err.splitlines()

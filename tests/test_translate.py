@@ -39,8 +39,8 @@ class Reversing:
         attention: bool,
     ) -> Iterator[Translation]:
         self.windows.append(window)
-        begun = itertools.repeat("") if prefixes is None else prefixes
-        for number, (line, prefix) in enumerate(zip(lines, begun, strict=False), start=first_line):
+        begin = itertools.repeat("") if prefixes is None else prefixes
+        for number, (line, prefix) in enumerate(zip(lines, begin, strict=False), start=first_line):
             if number == self.dies_at:
                 raise KeyboardInterrupt
             others = (Alternative(line[::-1].upper(), -2.5),) if line else ()
@@ -82,7 +82,7 @@ def test_file_to_standard_output(
 
 
 @pytest.mark.parametrize(
-    ("unfinished", "told"),
+    ("unfinished", "warning"),
     [
         ([], ""),
         (
@@ -97,17 +97,17 @@ def test_file_to_standard_output(
         ),
     ],
 )
-def test_translations_without_an_end_are_told_of(
+def test_translations_without_an_end_are_counted_in_a_warning(
     translator: Reversing,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     unfinished: Iterable[int],
-    told: str,
+    warning: str,
 ) -> None:
     translator.unfinished = set(unfinished)
     (tmp_path / "in").write_text("ab\n" * 10)
     assert translate.main(["--run", "r", str(tmp_path / "in")]) == 0
-    assert capsys.readouterr() == ("ba\n" * 10, told)
+    assert capsys.readouterr() == ("ba\n" * 10, warning)
 
 
 def test_standard_input_to_a_file(

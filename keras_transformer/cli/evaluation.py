@@ -89,7 +89,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
 
     held_out = _held_out(own, source_language, target_language)
     others = list(read_lines(Path(own.against))) if own.against else None
-    # Refuse what cannot be compared before the translation, not after it.
+    # Refuse incomparable texts before the translation, not after it.
     tokenize = "none" if own.moses else own.tokenize
     metrics.metrics(target_language, bool(own.lowercase), tokenize)
     if others is not None:

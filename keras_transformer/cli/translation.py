@@ -67,7 +67,7 @@ def check_options(own: Namespace) -> None:
     if own.append and own.attention is not None:
         raise UsageError("expected --append or --attention, not both: FILE.npz is written whole")
     if own.pieces and not own.alignment:
-        raise UsageError("--pieces says what --alignment links: --alignment is missing")
+        raise UsageError("--pieces changes the links of --alignment: --alignment is missing")
 
 
 def translate_lines(translator: Translator, own: Namespace) -> None:
