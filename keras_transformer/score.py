@@ -54,7 +54,7 @@ def _read_pairs(options: Options) -> tuple[list[str], list[str]]:
     for name in ("source", "target"):
         if options.own[name] is None:
             raise UsageError(f"--{name} FILE is missing")
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
 
     sources = list(read_lines(Path(options.own.source)))
     targets = list(read_lines(Path(options.own.target)))

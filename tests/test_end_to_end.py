@@ -116,7 +116,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert status == 0, err.getvalue()
     assert out.getvalue() == ""
     lines = err.getvalue().splitlines()
-    assert "tokenizer: learning 10000 " in lines[0]
+    assert "tokenizer: learning a vocabulary of 10000 from" in lines[0]
     assert any(line.startswith("step 6/6  loss ") for line in lines)
     assert lines[-1].startswith("done: 6 steps in ")
     return run

@@ -83,7 +83,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     """
     own = options.own
     source_language, target_language = _languages(own)
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
     from keras_transformer.evaluation import metrics
     from keras_transformer.evaluation.assessment import assess
 

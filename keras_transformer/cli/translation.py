@@ -120,7 +120,7 @@ def _count_lines(own: Namespace) -> int | None:
         return None
     if own.prefix is None and not shows_progress(own.output is not None):
         return None
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
 
     total = sum(1 for _ in read_lines(own.file))
     if own.prefix is not None and Path(own.prefix).is_file():
@@ -160,7 +160,7 @@ def _translations(
     translator: Translator, own: Namespace, done: int, report: Progress | None
 ) -> Iterator[Translation]:
     """Translate the lines after the first ``done``."""
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
     from keras_transformer.inference.translator import WINDOW
 
     interactive = own.file is None and sys.stdin.isatty()

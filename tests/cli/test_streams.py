@@ -54,6 +54,16 @@ def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, 
     assert os.listdir(tmp_path) == []
 
 
+def test_a_closed_standard_output_is_no_error_of_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BrokenPipeError),
+        streams.output_file(str(tmp_path / "a.npz"), "--attention") as place,
+    ):
+        place.touch()
+        raise BrokenPipeError
+    assert os.listdir(tmp_path) == []
+
+
 def stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     return list(streams.standard_input())
