@@ -55,12 +55,13 @@ def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, 
 
 
 def test_a_closed_standard_output_is_no_error_of_the_file(tmp_path: Path) -> None:
-    with (
-        pytest.raises(BrokenPipeError),
-        streams.output_file(str(tmp_path / "a.npz"), "--attention") as place,
-    ):
-        place.touch()
-        raise BrokenPipeError
+    def write() -> None:
+        with streams.output_file(str(tmp_path / "a.npz"), "--attention") as place:
+            place.touch()
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        write()
     assert os.listdir(tmp_path) == []
 
 
