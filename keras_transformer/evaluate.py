@@ -53,14 +53,14 @@ def main(argv: Sequence[str]) -> None:
     source_language, target_language = _languages(own)
     from keras_transformer.data.corpus import read_lines
     from keras_transformer.evaluation import metrics
-    from keras_transformer.evaluation.assessment import assess
-    from keras_transformer.evaluation.held_out import HeldOut
+    from keras_transformer.evaluation.evaluation_set import EvaluationSet
+    from keras_transformer.evaluation.results import evaluation_results
 
     if own.data is not None:
-        held_out = HeldOut.from_corpus(own.data, source_language, target_language)
+        held_out = EvaluationSet.from_corpus(own.data, source_language, target_language)
     else:
         source = Path(own.source) if own.source is not None else None
-        held_out = HeldOut.from_files(source, [Path(path) for path in own.reference])
+        held_out = EvaluationSet.from_files(source, [Path(path) for path in own.reference])
     others = list(read_lines(Path(own.against))) if own.against else None
     # What cannot be compared is refused before the translation, not after it.
     tokenize = "none" if own.moses else own.tokenize
@@ -72,14 +72,14 @@ def main(argv: Sequence[str]) -> None:
         hypotheses = list(read_lines(Path(own.hypotheses)))
     else:
         hypotheses, speed = _translate(options, held_out.sources or [])
-    result = assess(
+    result = evaluation_results(
         hypotheses,
         held_out.references,
         target_language,
         lowercase=bool(own.lowercase),
         tokenize=tokenize,
         moses=bool(own.moses),
-        others=others,
+        baseline=others,
     )
     print(json.dumps(result | speed) if own.json else report(result | speed))
 

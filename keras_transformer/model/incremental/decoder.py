@@ -81,7 +81,7 @@ class IncrementalDecoder:
 
         Returns:
             The step function, and the state before the first position, which has no room yet:
-            see ``Steps.keep``.
+            see ``Steps.select_and_reserve``.
         """
         mask = padding_mask(source)
         config = self._decoder.config
@@ -138,8 +138,8 @@ class IncrementalDecoder:
         widths = config.key_width, config.value_width
 
         def nothing(width: int) -> tf.Tensor:
-            # A row that `keep` may copy where there is nothing. Its copies are written to in
-            # place and must be new in each run: `Empty` is never made a constant.
+            # A row that `select_and_reserve` may copy where there is nothing. Its copies are
+            # written to in place and must be new in each run: `Empty` is never made a constant.
             return tf.raw_ops.Empty(shape=[1, beam * width], dtype=dtype, init=True)
 
         return [
@@ -174,7 +174,7 @@ class Steps:
     def __call__(
         self, tokens: tf.Tensor, position: tf.Tensor | int, state: State
     ) -> tuple[tf.Tensor, State]:
-        """One position of every row, for which there must be room: see ``keep``."""
+        """One position of every row, for which there must be room: see ``select_and_reserve``."""
         x = self._positions(self._embedding(tokens[:, None]), first=position)  # (R, 1, D)
         slots = tf.shape(state.visible)[2]
         new = tf.range(slots) - state.filled * self._beam  # 0 to W - 1 at those of this step
@@ -197,7 +197,9 @@ class Steps:
         """
         return state._replace(visible=tf.gather(state.visible, parents, batch_dims=1))
 
-    def keep(self, state: State, sentences: tf.Tensor | list[int], more: tf.Tensor | int) -> State:
+    def select_and_reserve(
+        self, state: State, sentences: tf.Tensor | list[int], more: tf.Tensor | int
+    ) -> State:
         """The state of some of the sentences, with room for further steps.
 
         Args:

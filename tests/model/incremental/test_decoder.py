@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.search import hypotheses
+from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 
@@ -41,7 +41,7 @@ def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarr
 
 def _with_room(step: Any, state: Any, more: int) -> Any:
     """The state of all sentences with room for more steps."""
-    return step.keep(state, tf.range(tf.shape(state.visible)[0]), more)
+    return step.select_and_reserve(state, tf.range(tf.shape(state.visible)[0]), more)
 
 
 def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
     expected = _full(model, SOURCE, target)[:, -1]
     # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
     for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
-        kept = step.keep(state, sentences, 2)
+        kept = step.select_and_reserve(state, sentences, 2)
         assert int(kept.filled) == filled
         assert kept.visible.shape == (len(sentences), 3, 3 * (filled + 2))
         rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
@@ -159,7 +159,7 @@ def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) 
         _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
     for sentences in ([1, 0], [1], []):
         rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
-        kept = step.keep(state, tf.constant(sentences, tf.int32), 1)
+        kept = step.select_and_reserve(state, tf.constant(sentences, tf.int32), 1)
         logits, _ = step(tf.constant(TARGET[rows, 2]), tf.constant(2), kept)
         full = _full(model, SOURCE, TARGET[:, :3])[rows, -1]
         np.testing.assert_allclose(logits, full, atol=2e-5)
@@ -249,7 +249,7 @@ def _loop(model: keras.Model, beam: int) -> Any:
                 tf.TensorShape([]),
                 tf.TensorShape([None]),
                 tf.TensorShape(None),
-                hypotheses.invariants(state),
+                state_shape_invariants(state),
             ),
         )
         return tf.transpose(said.stack())

@@ -12,7 +12,7 @@ from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
 from keras_transformer.data.tokenizer import END, START, Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.constraints import FORBIDDEN
-from keras_transformer.inference.search.strategies import forced_log_probabilities
+from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.serving.settings import ExportError
