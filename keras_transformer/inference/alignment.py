@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, SentencePiece, Tokenizer
+from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.inference.plain_text import plain
+from keras_transformer.special_tokens import END, PAD
 
 
 @dataclass(frozen=True)

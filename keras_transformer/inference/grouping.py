@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import PAD
+from keras_transformer.special_tokens import PAD
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

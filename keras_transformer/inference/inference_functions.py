@@ -15,12 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import PAD, START
 from keras_transformer.inference.alignment import attention_matrix
 from keras_transformer.inference.search.generate import generate, width
 from keras_transformer.inference.search.hypotheses import Hypotheses
 from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.special_tokens import PAD, START
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _SEEDS = tf.TensorSpec([None, 2], tf.int32)

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.alignment import Attention, read_attention
 from keras_transformer.inference.grouping import batches, padded_ids, parallel_map, windows
 from keras_transformer.inference.inference_functions import InferenceFunctions
@@ -26,6 +26,7 @@ from keras_transformer.inference.translation import (
     Translation,
     TranslationError,
 )
+from keras_transformer.special_tokens import END
 
 __all__ = [
     "MAX_LOGITS",

@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, ModelConfig
-from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.model import transformer
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 KEYS = 10_007
 SPECIALS = {PAD, UNKNOWN, START}

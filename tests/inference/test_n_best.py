@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.grouping import padded_ids
 from keras_transformer.inference.n_best import distinct_places, read_translations, select_distinct
 from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import NEG_INF, Hypotheses
 from keras_transformer.serving.saved_model.graph_tokenizer import GraphTokenizer
+from keras_transformer.special_tokens import END
 
 WORDS = tf.constant(["", "", "", "", "ab", "a", "b", " b", "c"])
 

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, START, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
+from keras_transformer.special_tokens import END, START
 
 SENTENCES = Path(__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines() * 5
 ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), strict=True))
@@ -92,16 +93,15 @@ def test_neither_batch_nor_order_changes_a_translation(translator, alone, lines,
         check(lines, translator.translate(lines), alone)
 
 
-def test_workers_change_nothing_that_comes_out(model, tokenizer, alone):
+def test_workers_change_no_result(model, tokenizer, translator, alone):
     search = dataclasses.replace(SEARCH, batch_tokens=40)
     several = Translator(model, tokenizer, search, DATA, workers=3)
     lines = ["", *ENGLISH[:4], *ODDITIES, *BLANK] * 3
     done: list[int] = []
     check(lines, several.translate(lines, done.append), alone)
     assert sum(done) == len(lines)
-    single = Translator(model, tokenizer, search, DATA)
     for one, other in zip(
-        several.score(ENGLISH, GERMAN), single.score(ENGLISH, GERMAN), strict=True
+        several.score(ENGLISH, GERMAN), translator.score(ENGLISH, GERMAN), strict=True
     ):
         np.testing.assert_allclose(one.by_token, other.by_token, rtol=1e-5, atol=1e-5)
 
@@ -219,8 +219,7 @@ def test_progress_adds_up_to_the_number_of_lines(translator):
     assert sum(done) == len(ENGLISH)
 
 
-def test_one_trace_for_all_shapes_and_no_xla(model, tokenizer):
-    translator = Translator(model, tokenizer, SEARCH, DATA)
+def test_one_trace_for_all_shapes_and_no_xla(translator):
     for lines in (["a"], ENGLISH[:1], ENGLISH, ["a b c"] * 7):
         translator.translate(lines)
         translator.score(lines, lines)

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.alignment import words_of_pieces
 from keras_transformer.inference.attention_file import attention_file
 from keras_transformer.inference.grouping import padded_ids
 from keras_transformer.inference.inference_functions import sentence_seeds
 from keras_transformer.inference.translator import TranslationError, Translator
+from keras_transformer.special_tokens import END
 
 LINES = ["A dog runs over the green grass.", "The child sees a red ball.", "", "A dog", "🐶 and"]
 PREFIXES = ["Ein Hund läuft", "", "Das", "Das Kind 🐶", "  Zwei  "]

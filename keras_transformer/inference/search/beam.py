@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.search.constraints import BatchConstraints
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW, NEG_INF, Hypotheses
 from keras_transformer.inference.search.scoring import length_penalty
@@ -28,6 +27,7 @@ from keras_transformer.inference.search.step_function import (
     rows_of,
     state_shape_invariants,
 )
+from keras_transformer.special_tokens import PAD
 
 
 class _Live(NamedTuple):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.search.hypotheses import NEG_INF
+from keras_transformer.special_tokens import PAD
 
 NO_TOKEN = -1
 """Fills up lists of ids."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD, START, UNKNOWN
 from keras_transformer.inference.search.candidates import NO_TOKEN, Candidates, next_tokens
+from keras_transformer.special_tokens import PAD, START, UNKNOWN
 
 FORBIDDEN = (PAD, UNKNOWN, START)
 """Tokens that are never part of a translation."""

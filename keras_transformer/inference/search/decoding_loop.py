@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.search.hypotheses import Hypotheses, empty_hypotheses
 from keras_transformer.inference.search.step_function import State, Steps
+from keras_transformer.special_tokens import PAD
 
 STEPS = 16
 """Most steps between two pauses; the caches get room for as many."""

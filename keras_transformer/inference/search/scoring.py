@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
+from keras_transformer.special_tokens import PAD
 
 
 def length_penalty(lengths: tf.Tensor, alpha: tf.Tensor | float) -> tf.Tensor:

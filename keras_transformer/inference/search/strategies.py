@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.inference.search import decoding_loop
 from keras_transformer.inference.search.autoregressive import AutoregressiveSearch, GreedySelector
 from keras_transformer.inference.search.beam import BeamSearch
@@ -29,6 +28,7 @@ from keras_transformer.inference.search.sampling import (
     sort_samples,
 )
 from keras_transformer.inference.search.step_function import State, Step, Steps, as_steps
+from keras_transformer.special_tokens import END, PAD, START
 
 _NO_CONSTRAINTS = Constraints()
 _MODEL_DISTRIBUTION = Sampling()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.search import strategies
 from keras_transformer.inference.search.constraints import Constraints
 from keras_transformer.inference.search.hypotheses import Hypotheses
 from keras_transformer.inference.search.sampling import Sampling, gumbel, sort_samples
+from keras_transformer.special_tokens import END
 
 DRAWS = 4_000
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
+from keras_transformer.special_tokens import PAD
 
 
 def test_length_penalty_by_hand():

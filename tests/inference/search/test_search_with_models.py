@@ -11,19 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.inference.search import strategies
 from keras_transformer.inference.search.constraints import Constraints
 from keras_transformer.inference.search.sampling import Sampling
 from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.special_tokens import END, PAD, START
 
 OPTIONS = [
     {"norm": norm, "positions": positions}
     for norm in ("post", "pre")
     for positions in ("sinusoidal", "learned", "rotary", "alibi", "none")
 ]
+# Each norm and each kind of position is among the quick ones.
+QUICK = [OPTIONS[place] for place in (0, 6, 2, 8, 4)]
+
+
+def quick_or_slow(options, *values):
+    """Return a test's parameters, marked as slow unless the options are among the quick ones."""
+    marks = [] if options in QUICK else [pytest.mark.slow]
+    return pytest.param(options, *values, marks=marks)
 
 
 def random_model(seed: int, **options):
@@ -60,8 +68,7 @@ def translator(model, beam):
     return translate
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(("positions", "width"), [("sinusoidal", 1), ("rotary", 3), ("alibi", 3)])
 def test_long_outputs_have_their_forced_scores(positions, width):
     # Long enough for the caches to be resized and compacted several times.
     model = random_model(5, positions=positions)
@@ -103,7 +110,7 @@ def padded(rows: list[list[int]], width: int) -> tf.Tensor:
 
 @pytest.mark.parametrize(
     ("options", "beam"),
-    [(options, 4) for options in OPTIONS] + [(options, 1) for options in OPTIONS[::5]],
+    [quick_or_slow(options, 4) for options in OPTIONS] + [(QUICK[0], 1)],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else f"beam{value}",
 )
 def test_scores_equal_forced_scores_and_batches_do_not_matter(options, beam):
@@ -188,16 +195,9 @@ def check_samples(options, rows, prefixes, order, more) -> None:
         )
 
 
-# Each norm and each kind of position is among the quick ones.
-QUICK = [OPTIONS[place] for place in (0, 6, 2, 8, 4)]
-
-
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param(options, marks=[] if options in QUICK else pytest.mark.slow)
-        for options in OPTIONS
-    ],
+    [quick_or_slow(options) for options in OPTIONS],
     ids=lambda options: "-".join(options.values()),
 )
 def test_constrained_samples_of_every_kind_of_model(options):

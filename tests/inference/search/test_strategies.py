@@ -12,9 +12,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from keras_transformer.inference.search import strategies
 from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 KEYS = 10_007  # as those of a scripted model
 SPECIALS = {PAD, UNKNOWN, START}
@@ -144,7 +144,7 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, limit):
     check_equal(unpack(result, 0), every[:16], model, seed % KEYS, alpha)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=seeds,
     alpha=alphas,
@@ -194,7 +194,7 @@ def test_a_sentence_alone_and_in_any_batch(scripted, seed, beam, limits, order):
         check_same(unpack(alone, 0), unpack(together, row))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(seed=st.integers(0, 10**6), required=st.integers(1, 3), beam=st.integers(3, 4))
 def test_the_required_best_are_those_of_the_whole_search(scripted, seed, required, beam):
     model = scripted(seed, vocabulary=7)
