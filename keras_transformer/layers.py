@@ -8,7 +8,7 @@ from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder, EncoderLayer
 from keras_transformer.model.feed_forward import FeedForward
 from keras_transformer.model.masks import PaddingMask
-from keras_transformer.model.positions import PositionalEncoding
+from keras_transformer.model.positions import LearnedPositionalEncoding, PositionalEncoding
 from keras_transformer.model.sublayer import SublayerConnection
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "LearnedPositionalEncoding",
     "MultiHeadAttention",
     "PaddingMask",
     "PositionalEncoding",

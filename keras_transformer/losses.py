@@ -12,28 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.model.masks import PAD
-
-
-def token_losses(labels: tf.Tensor, logits: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
-    """Return the cross-entropy of each token, 0 at padding (section 5.4).
-
-    Args:
-        labels: (B, T) ids, padded with 0.
-        logits: (B, T, V).
-        smoothing: Probability mass spread evenly over the vocabulary.
-
-    Returns:
-        (B, T) float32.
-    """
-    labels, logits = tf.cast(labels, tf.int32), tf.cast(logits, tf.float32)
-    right = tf.gather(logits, labels, batch_dims=2)  # (B, T)
-    losses = (
-        tf.reduce_logsumexp(logits, axis=-1)
-        - (1.0 - smoothing) * right
-        - smoothing * tf.reduce_mean(logits, axis=-1)
-    )
-    return tf.where(labels == PAD, 0.0, losses)
+from keras_transformer.special_tokens import PAD
+from keras_transformer.training.loss import token_losses
 
 
 def weight_tokens(inputs: Any, labels: tf.Tensor) -> tuple[Any, tf.Tensor, tf.Tensor]:
@@ -85,7 +65,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Return the loss of each token, (B, T), for labels (B, T) and logits (B, T, V)."""
-        return token_losses(y_true, y_pred, self.smoothing)
+        return token_losses(y_pred, tf.cast(y_true, tf.int32), self.smoothing)
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"smoothing": self.smoothing}

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.losses import token_losses
-from keras_transformer.model.masks import PAD
+from keras_transformer.special_tokens import PAD
+from keras_transformer.training.loss import token_losses
 
 
 class TokenMean(keras.metrics.Metric):
@@ -68,7 +68,7 @@ class Perplexity(TokenMean):
         super().__init__(name, **kwargs)
 
     def values(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        return token_losses(labels, logits)
+        return token_losses(logits, labels)
 
     def result(self) -> Any:
         return tf.exp(super().result())

@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transformer.losses import LabelSmoothedCrossEntropy, token_losses, weight_tokens
+from keras_transformer.losses import LabelSmoothedCrossEntropy, weight_tokens
+from keras_transformer.training.loss import token_losses
 
 RANDOM = np.random.default_rng(3)
 LOGITS = RANDOM.normal(0.0, 3.0, (2, 3, 5)).astype("float32")
@@ -19,7 +20,7 @@ def test_two_tokens_by_hand() -> None:
     """Logits 0 and log 3 give probabilities 1/4 and 3/4."""
     logits = np.array([[[0.0, math.log(3)], [0.0, math.log(3)]]], "float32")
     right = -math.log(3 / 4)
-    np.testing.assert_allclose(token_losses(np.array([[1, 0]]), logits), [[right, 0]], rtol=1e-6)
+    np.testing.assert_allclose(token_losses(logits, np.array([[1, 0]])), [[right, 0]], rtol=1e-6)
     smoothed = 0.8 * right + 0.1 * (math.log(4) - math.log(3) + math.log(4))
     loss = LabelSmoothedCrossEntropy(0.2, reduction="sum")
     assert float(loss([[1, 0]], logits)) == pytest.approx(smoothed)
@@ -31,12 +32,12 @@ def test_it_is_the_cross_entropy_with_a_smoothed_one_hot_label() -> None:
         from_logits=True, label_smoothing=0.1, reduction="none"
     )
     expected = reference(one_hot, LOGITS).numpy() * (LABELS != 0)
-    np.testing.assert_allclose(token_losses(LABELS, LOGITS, 0.1), expected, rtol=1e-5)
+    np.testing.assert_allclose(token_losses(LOGITS, LABELS, 0.1), expected, rtol=1e-5)
 
 
 def test_weights_give_the_mean_over_real_tokens_whatever_the_padding() -> None:
     loss = LabelSmoothedCrossEntropy(0.1)
-    expected = token_losses(LABELS, LOGITS, 0.1).numpy().sum() / 4
+    expected = token_losses(LOGITS, LABELS, 0.1).numpy().sum() / 4
     for columns in (0, 5):
         labels = np.pad(LABELS, ((0, 0), (0, columns)))
         logits = np.pad(LOGITS, ((0, 0), (0, columns), (0, 0)), constant_values=7.0)

@@ -15,7 +15,7 @@ from keras_transformer.cli.streams import output, progress
 from keras_transformer.cli.trained_model import add_translator
 
 if TYPE_CHECKING:
-    from keras_transformer.evaluation.held_out import HeldOut
+    from keras_transformer.evaluation.evaluation_set import EvaluationSet
     from keras_transformer.inference.translator import Translator
 
 LoadTranslator = Callable[[Options], "Translator"]
@@ -85,29 +85,29 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     source_language, target_language = _languages(own)
     from keras_transformer.data.lines import read_lines
     from keras_transformer.evaluation import metrics
-    from keras_transformer.evaluation.assessment import assess
+    from keras_transformer.evaluation.results import evaluation_results
 
-    held_out = _held_out(own, source_language, target_language)
+    evaluation_set = _evaluation_set(own, source_language, target_language)
     others = list(read_lines(Path(own.against))) if own.against else None
     # Refuse incomparable texts before the translation, not after it.
     tokenize = "none" if own.moses else own.tokenize
     metrics.metrics(target_language, bool(own.lowercase), tokenize)
     if others is not None:
-        metrics.check_counts(others, held_out.references)
+        metrics.check_counts(others, evaluation_set.references)
     speed: dict[str, float | None] = {"seconds": None, "tokens_per_second": None}
     if own.hypotheses is not None:
         hypotheses = list(read_lines(Path(own.hypotheses)))
     else:
         translator = load_translator(options)
-        hypotheses, speed = _translate(translator, held_out.sources or [], own.output)
-    scores = assess(
+        hypotheses, speed = _translate(translator, evaluation_set.sources or [], own.output)
+    scores = evaluation_results(
         hypotheses,
-        held_out.references,
+        evaluation_set.references,
         target_language,
         lowercase=bool(own.lowercase),
         tokenize=tokenize,
         moses=bool(own.moses),
-        others=others,
+        baseline=others,
     )
     return scores | speed
 
@@ -127,13 +127,13 @@ def _languages(own: Namespace) -> tuple[str, str]:
     return source or "", target
 
 
-def _held_out(own: Namespace, source_language: str, target_language: str) -> HeldOut:
-    from keras_transformer.evaluation.held_out import HeldOut
+def _evaluation_set(own: Namespace, source_language: str, target_language: str) -> EvaluationSet:
+    from keras_transformer.evaluation.evaluation_set import EvaluationSet
 
     if own.data is not None:
-        return HeldOut.from_corpus(own.data, source_language, target_language)
+        return EvaluationSet.from_corpus(own.data, source_language, target_language)
     source = Path(own.source) if own.source is not None else None
-    return HeldOut.from_files(source, [Path(path) for path in own.reference])
+    return EvaluationSet.from_files(source, [Path(path) for path in own.reference])
 
 
 def _translate(

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from keras_transformer.model import transformer
 from keras_transformer.model.kernels.dropout import dropout_seed
-from keras_transformer.training.loss import TokenLoss, projected_loss
+from keras_transformer.training.fused_loss import projected_loss
+from keras_transformer.training.loss import TokenLoss
 
 
 class StepOptions(NamedTuple):

@@ -1,4 +1,4 @@
-"""All that ``evaluate`` reports about one set of translations."""
+"""Evaluation results of one set of translations, with a comparison if requested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keras_transformer.evaluation.metrics import References, evaluate, moses_tok
 from keras_transformer.evaluation.significance import paired_bootstrap
 
 
-def assess(
+def evaluation_results(
     hypotheses: Sequence[str],
     references: References,
     target_language: str,
@@ -17,22 +17,22 @@ def assess(
     lowercase: bool = False,
     tokenize: str | None = None,
     moses: bool = False,
-    others: Sequence[str] | None = None,
+    baseline: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Scores, and the comparison with another system where there is one.
+    """Score translations, and compare them with a baseline if there is one.
 
     Args:
         hypotheses: One translation for each sentence, detokenised.
-        references: Sets of references, as ``metrics.evaluate`` takes them.
-        target_language: Code of the language of the translations.
-        lowercase: Compare without regard to case.
+        references: Sets of references, as for ``metrics.evaluate``.
+        target_language: Language code of the translations.
+        lowercase: Ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
-        moses: Tokenise translations as ``metrics.moses_tokenizer`` does; the references are
-            so already, and ``tokenize`` should be "none".
-        others: Another system's translations, detokenised.
+        moses: Tokenise translations with ``metrics.moses_tokenizer``, for references that are
+            tokenised that way; ``tokenize`` should then be "none".
+        baseline: Another system's translations, detokenised.
 
     Returns:
-        The fields of ``metrics.Scores``; with ``others`` also ``against``, a list of
+        The fields of ``metrics.Scores``; with ``baseline`` also ``against``, a list of
         ``significance.Comparison`` as dictionaries.
 
     Raises:
@@ -41,13 +41,13 @@ def assess(
     if moses:
         tokenized = moses_tokenizer(target_language, lowercase)
         hypotheses = [tokenized(line) for line in hypotheses]
-        others = None if others is None else [tokenized(line) for line in others]
+        baseline = None if baseline is None else [tokenized(line) for line in baseline]
     result: dict[str, Any] = evaluate(
         hypotheses, references, target_language, lowercase, tokenize
     ).to_dict()
-    if others is not None:
-        compared = paired_bootstrap(
-            hypotheses, others, references, target_language, lowercase, tokenize
+    if baseline is not None:
+        comparisons = paired_bootstrap(
+            hypotheses, baseline, references, target_language, lowercase, tokenize
         )
-        result["against"] = [comparison.to_dict() for comparison in compared]
+        result["against"] = [comparison.to_dict() for comparison in comparisons]
     return result
