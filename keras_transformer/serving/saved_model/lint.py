@@ -203,7 +203,7 @@ def _signatures(graph: _Graph) -> Iterator[Finding]:
 
 
 def _refusals(tensor: Any) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a tensor of a signature, and why."""
+    """Yield the faults of a signature's tensor with their reasons."""
     if tensor.WhichOneof("encoding") != "name":
         yield "not a dense tensor", "REST has no form for it"
         return

@@ -91,7 +91,7 @@ class ServedTranslator(tf.Module):
 
     @property
     def signatures(self) -> dict[str, Any]:
-        """The functions by signature name."""
+        """Return the functions by signature name."""
         return {
             "serving_default": self.translate,
             "translate": self.translate,

@@ -139,9 +139,15 @@ def replies(request: pytest.FixtureRequest, small_export: Path) -> Replies:
         for key in SIGNATURES
         for batch in batches(key)
     ]
-    answers = iter(ask(small_export, [*requests, *warm_up(small_export)], libraries))
+    warm = warm_up(small_export)
+    assert {item["signature"] for item in warm} == set(SIGNATURES)
+    if libraries is None:  # those of one signature, to save time
+        warm = [item for item in warm if item["signature"] == "serving_default"]
+    answers = iter(ask(small_export, [*requests, *warm], libraries))
     found = {key: [next(answers) for _ in batches(key)] for key in SIGNATURES}
-    return Replies(found, list(answers))
+    warmed = list(answers)
+    assert len(warmed) == len(warm)
+    return Replies(found, warmed)
 
 
 def inputs(signature: str, batch: list[str]) -> dict[str, list[Any]]:
@@ -250,8 +256,8 @@ def test_forced_scores_of_python(replies, forced):
         )
 
 
-def test_warm_up_requests_run(replies, small_export):
-    assert len(replies.warm_up) == len(warm_up(small_export)) > 0
+def test_warm_up_requests_run(replies):
+    assert len(replies.warm_up) >= 3
     assert not [reply for reply in replies.warm_up if "error" in reply]
 
 

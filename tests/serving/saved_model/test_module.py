@@ -75,7 +75,9 @@ def test_nbest_is_the_translator_of_python(signatures, expected) -> None:
         assert (np.diff(scores) <= 0).all()
 
 
-@pytest.mark.parametrize(("alpha", "max_extra"), [(0.0, 4), (2.0, 2)])
+@pytest.mark.parametrize(
+    ("alpha", "max_extra"), [pytest.param(0.0, 4, marks=pytest.mark.slow), (2.0, 2)]
+)
 def test_options_are_those_of_the_search(small_run, signatures, alpha, max_extra) -> None:
     search = dataclasses.replace(small_run.config.search, alpha=alpha, max_extra=max_extra)
     wanted = Translator(small_run.model(), small_run.tokenizer(), search, small_run.config.data)
