@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_transformer import system
-from keras_transformer.data.batches import BatchPlan
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.data.tokenizer import END, PAD
 
 FILE = "bad_batch.json"

@@ -78,12 +78,12 @@ class BestWeights:
     def keep_if_among(self, model: keras.Model, records: list[dict[str, Any]], step: int) -> None:
         """Keep the weights of a checkpoint if it is one of the ``keep_best`` so far."""
         if self._writes and step in self._steps(records):
-            self._run.save_one_of_the_best(model, step)
+            self._run.save_checkpoint_weights(model, step)
 
     def forget_others(self, records: list[dict[str, Any]]) -> None:
         """Delete the weights of checkpoints that are none of the best any more."""
         if self._writes:
-            self._run.keep_only(self._steps(records))
+            self._run.delete_checkpoint_weights_except(self._steps(records))
 
     def _steps(self, records: list[dict[str, Any]]) -> set[int]:
         """The best checkpoints, where several are kept."""

@@ -22,7 +22,7 @@ from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import
     expand_tasks_per_node,
 )
 
-from keras_transformer.data.batches import Shares
+from keras_transformer.data.batches import Shards
 from keras_transformer.errors import UserError
 
 WORKER_LOST = 75
@@ -89,10 +89,10 @@ class Distribution:
         return int(self.strategy.num_replicas_in_sync)
 
     @property
-    def shares(self) -> Shares:
-        """The shares of each batch that this worker's devices take."""
+    def shards(self) -> Shards:
+        """Shards of each batch for the devices of this worker."""
         here = self.devices // self.workers
-        return Shares(self.devices, self.worker * here, here)
+        return Shards(self.devices, self.worker * here, here)
 
     def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
         """Numbers of the chief, told to all: every worker calls it, and waits for the others.
@@ -139,7 +139,7 @@ class Distribution:
         def on_each_device() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
             # A worker with several devices counts once.
-            first = replica.replica_id_in_sync_group % self.shares.wanted == 0
+            first = replica.replica_id_in_sync_group % self.shards.count == 0
             mine = tf.where(first, own, tf.zeros_like(own))
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 

@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import Config, TrainConfig
-from keras_transformer.data.batches import BatchPlan, dataset
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.batches import dataset
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
@@ -114,14 +115,14 @@ def _opened(
 
     if not resume:
         run, prepared = Run.create(path, config, log)
-        stack.enter_context(run.alone())
+        stack.enter_context(run.locked())
         return run, prepared
     run = Run.open(path)
     config = with_vocabulary_of(run.config, config)
     check_resumable(run.config, config, accept_changes)
     run = dataclasses.replace(run, config=config)
-    stack.enter_context(run.alone())
-    return run, run.prepared_anew(log) if accept_changes else run.prepared(log)
+    stack.enter_context(run.locked())
+    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
 
 
 class Training:
@@ -298,7 +299,7 @@ class Training:
             self.model.fit(
                 self.distribution.strategy.distribute_datasets_from_function(
                     lambda _: dataset(
-                        self._prepared.train, self._plan, step, shares=self.distribution.shares
+                        self._prepared.train, self._plan, step, shards=self.distribution.shards
                     )
                 ),
                 shuffle=False,
