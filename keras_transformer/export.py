@@ -94,10 +94,7 @@ def main(argv: Sequence[str]) -> None:
     next_version(Path(own.to), settings.version)
     _log("starting TensorFlow")
     import_tensorflow()
-    if settings.format == "ctranslate2":
-        from keras_transformer.serving.ctranslate2.export import export
-    else:
-        from keras_transformer.serving.saved_model.export import export
+    from keras_transformer.serving.export import export
 
     with ended_by_sigterm():
         print(export(run, search, Path(own.to), settings, _log))

@@ -1,4 +1,4 @@
-"""The options of export; what it writes is tested with ``serving.saved_model``."""
+"""The options of export; what it writes is tested with ``serving.export``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from keras_transformer import export, run
 from keras_transformer.config import Config
-from keras_transformer.serving.saved_model import export as saved_model
+from keras_transformer.serving import export as serving_export
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def exported(monkeypatch):
         calls.append((search, directory, settings))
         return directory / "1"
 
-    monkeypatch.setattr(saved_model, "export", fake)
+    monkeypatch.setattr(serving_export, "export", fake)
     monkeypatch.setattr(run.Run, "open", lambda path: run.Run(path, Config()))
     monkeypatch.setattr(run.Run, "check_weights", lambda opened: None)
     return calls
@@ -73,9 +73,8 @@ def test_mistakes(exported, capsys, argv, message) -> None:
     assert not exported
 
 
-def test_the_other_format(exported, monkeypatch, capsys) -> None:
-    module = pytest.importorskip("keras_transformer.serving.ctranslate2.export")
-    monkeypatch.setattr(module, "export", export.export)
+def test_the_other_format(exported, capsys) -> None:
+    pytest.importorskip("ctranslate2")
     options = ["--run", "r", "--to", "m", "--format", "ctranslate2", "--dtype", "int8"]
     assert export.main(options) == 0
     ((_, directory, settings),) = exported

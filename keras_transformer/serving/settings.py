@@ -1,4 +1,4 @@
-"""What is chosen when a run is exported, beside the search."""
+"""Export options."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ Format = Literal["saved_model", "ctranslate2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
-"""Of a stored weight."""
+"""Bytes of a stored weight."""
 
 MAX_VERSION = 2**63 - 1
-"""Greatest number of a version: servers keep it in 64 bits."""
+"""Greatest version number: servers keep it in 64 bits."""
 
 
 class ExportError(UserError):
-    """A run that cannot be exported so."""
+    """A run that cannot be exported with the given options."""
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Choices of an export.
+    """Options of an export beside the search.
 
     Raises:
-        ExportError: A value that makes no sense.
+        ExportError: A value is out of range, or the package of the format is missing.
     """
 
     format: Format = "saved_model"
-    """For TensorFlow Serving, or for CTranslate2."""
+    """saved_model for TensorFlow Serving, ctranslate2 for CTranslate2."""
     version: int | None = None
-    """Number of the version; None: one more than the greatest that is there."""
+    """Version number; None: one more than the greatest present."""
     dtype: Precision = "float32"
-    """How weights are stored."""
+    """Storage type of the weights."""
     max_tokens: int | None = None
-    """Longest source, END counted; None: as in training."""
+    """Longest source in tokens with END; None: as in training."""
     dev_sentences: int = 1_000
-    """Sentences of the dev set that are translated to measure BLEU; 0: none."""
+    """Dev sentences translated to measure BLEU; 0: none."""
     max_bleu_loss: float = 0.2
-    """BLEU that weights of fewer bits may lose on them."""
+    """Greatest accepted loss of dev BLEU against float32 weights."""
 
     def __post_init__(self) -> None:
         for name, least in (("version", 1), ("max_tokens", 2), ("dev_sentences", 0)):
@@ -66,10 +66,10 @@ class ExportSettings:
             raise ExportError(f"max_bleu_loss: expected 0 or more, got {self.max_bleu_loss}")
 
     def longest_source(self, config: Config) -> int:
-        """Tokens of the longest source, END counted.
+        """Return the tokens of the longest source, END counted.
 
         Raises:
-            ExportError: The network of ``config`` has not learned so many positions.
+            ExportError: The model has fewer learned positions.
         """
         max_tokens = self.max_tokens or config.data.max_tokens
         limit = config.model.max_positions
@@ -82,10 +82,10 @@ class ExportSettings:
 
 
 def refuse_samples(search: SearchConfig) -> None:
-    """Refuse a search that no export has.
+    """Refuse a search that draws samples: no export supports it.
 
     Raises:
-        ExportError: It draws samples.
+        ExportError: ``search.sample`` is set.
     """
     if search.sample:
         raise ExportError(
