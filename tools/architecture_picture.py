@@ -19,6 +19,9 @@ COMMAND = "python -m tools.architecture_picture"
 
 COMMANDS = "commands"
 FOUNDATION = "foundation"
+RUN = "run"
+LOOSE = (COMMANDS, FOUNDATION, RUN)  # not the rooms of one folder
+IN_FOUNDATION = ("config",)  # folders
 PASS = ">"
 WIDTH, PASSAGE, GAP, LINE, ROW = 190.0, 4.0, 24.0, 15.0, 46.0
 COLORS = ("#e8ecf1", "#dcebf7", "#dff2e3", "#fdf1d6", "#fbe3dc", "#ece2f6", "#e3f1f1")
@@ -35,11 +38,9 @@ def rooms() -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for path in _sources():
-        name = path.relative_to(PACKAGE).parts[1:2] or (path.stem,)
-        part = name[0].removesuffix(".py")
-        folder = path.parent != PACKAGE and len(path.relative_to(PACKAGE).parts) > 2
-        label = f"{part}/" if folder else part
-        if part != "__init__" and label not in found.setdefault(_room(path), []):
+        inside = path.relative_to(PACKAGE if _room(path) in LOOSE else PACKAGE / _room(path))
+        label = f"{inside.parts[0]}/" if len(inside.parts) > 1 else inside.stem
+        if label != "__init__" and label not in found.setdefault(_room(path), []):
             found[_room(path)].append(label)
     return {
         room: sorted(names, key=lambda name: (name[-1] == "/", name))
@@ -115,7 +116,7 @@ def picture() -> str:
     graph.pop(FOUNDATION, None)
     rows = levels(graph)
     lines = {room: textwrap.wrap(", ".join(names), 30) for room, names in content.items()}
-    lines["run"] = ["the run folder"]
+    lines[RUN] = ["the run folder"]
     boxes, bottom = _boxes(rows, lines)
     width = max(x + wide for x, _, wide, _ in boxes.values()) + GAP
     parts = []
@@ -176,9 +177,9 @@ def _sources() -> list[Path]:
 def _room(path: Path) -> str:
     parts = path.relative_to(PACKAGE).parts
     if len(parts) > 1:
-        return parts[0]
-    if path.stem == "run":
-        return "run"
+        return FOUNDATION if parts[0] in IN_FOUNDATION else parts[0]
+    if path.stem == RUN:
+        return RUN
     return COMMANDS if "__main__" in path.read_text(encoding="utf-8") else FOUNDATION
 
 

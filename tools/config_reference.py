@@ -1,6 +1,6 @@
 """Generator of the configuration reference, docs/configuration.md.
 
-Options, defaults, presets and descriptions come from the dataclasses in config.py.
+Options, defaults, presets and descriptions come from the dataclasses in keras_transformer.config.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND = "python -m tools.config_reference"
 
 _HEAD = f"""# Configuration
 
-<!-- Written by `{COMMAND}` from keras_transformer/config.py. -->
+<!-- Written by `{COMMAND}` from the dataclasses of keras_transformer.config. -->
 
 Every field is an option (`--model.norm pre`) and may stand in a YAML file (`--config FILE.yaml`):
 
