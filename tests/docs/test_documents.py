@@ -113,7 +113,9 @@ def test_fields_in_the_text_exist() -> None:
     for document in ALL:
         for code in re.findall(r"`([^`\n]+)`", prose(document)):
             named = re.fullmatch(r"(?:model|data|train|search)\.[a-z_0-9]+", code)
-            assert not named or code in fields | {"model.fit", "model.bin"}, f"{document.name}: {code}"
+            assert not named or code in fields | {"model.fit", "model.bin"}, (
+                f"{document.name}: {code}"
+            )
 
 
 @DOCUMENTS

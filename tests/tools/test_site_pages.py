@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("mkdocs", reason="requirements-docs.txt is not installed")
-
 from tools import site_pages
 
 
