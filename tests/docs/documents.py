@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 """Documents whose commands are run."""
+TESTED_ELSEWHERE = {"library.md": "tests/test_library.py"}
+"""Documents whose code another test runs."""
 ALL = [*RUN, ROOT / "benchmarks" / "README.md", ROOT / "export" / "README.md"]
 
 _BLOCK = re.compile(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.documents import ROOT, RUN, blocks
+from tests.docs.documents import ROOT, RUN, TESTED_ELSEWHERE, blocks
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,12 @@ KINDS = (
     ["runs", "sleeps", "sings", "eats"],
 )
 PLACES = ["here", "there", "today"]
-RUNS = [document for document in RUN if any(not block.reason for block in blocks(document))]
+RUNS = [
+    document
+    for document in RUN
+    if document.name not in TESTED_ELSEWHERE
+    and any(block.language in ("sh", "python") and not block.reason for block in blocks(document))
+]
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -112,21 +117,25 @@ def environment(workspace: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("document", RUNS, ids=lambda path: path.stem)
 def test_commands_run(document: Path, workspace: Path) -> None:
-    for block in blocks(document):
-        if block.reason or block.language not in ("sh", "python"):
-            continue
-        shell = block.language == "sh"
-        command = ["bash", "-euo", "pipefail", "-c", block.text] if shell else ["python", "-"]
+    """The shell blocks one by one, then the Python blocks as one program."""
+    running = [block for block in blocks(document) if not block.reason]
+    shell = [block for block in running if block.language == "sh"]
+    programs = [(str(block), ["bash", "-euo", "pipefail", "-c", block.text], "") for block in shell]
+    python = "\n".join(block.text for block in running if block.language == "python")
+    if python:
+        programs.append((document.name, ["python", "-"], python))
+    for name, command, program in programs:
         done = subprocess.run(
             command,
             cwd=workspace,
             env=environment(workspace),
-            input="" if shell else block.text,
+            input=program,
             capture_output=True,
             text=True,
             timeout=600,
         )
-        assert done.returncode == 0, f"{block}:\n{block.text}\n{done.stdout}\n{done.stderr}"
+        text = program or command[-1]
+        assert done.returncode == 0, f"{name}:\n{text}\n{done.stdout}\n{done.stderr}"
 
 
 def test_sizes_are_all_that_differs(workspace: Path) -> None:
