@@ -11,8 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 """Documents whose commands are run."""
-TESTED_ELSEWHERE = {"library.md": "tests/test_library.py"}
-"""Documents whose code another test runs."""
+TESTED_ELSEWHERE = {
+    "library.md": "tests/test_library.py",
+    "serving-operations.md": "tests/export/test_documents.py",
+}
+"""Documents whose blocks another test runs or reads."""
 ALL = [*RUN, ROOT / "benchmarks" / "README.md", ROOT / "export" / "README.md"]
 
 _BLOCK = re.compile(

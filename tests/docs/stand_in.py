@@ -31,7 +31,7 @@ SIZES = {
     "model.d_ff": 16,
     "train.batch_tokens": 300,
     "train.dev_sentences": 2,
-    "train.checkpoint_every": 1,
+    "train.checkpoint_every": 2,
     "train.max_steps": 2,
 }
 MORE_STEPS = "3"
@@ -78,7 +78,7 @@ def main(program: str, words: list[str]) -> int:
         return 0
     words = workspace.translated(words)
     if program == "curl":
-        return subprocess.call([shutil.which("curl", path=os.defpath) or "curl", *words])
+        return curl(workspace, words)
     if program == "tensorboard":
         command = [sys.executable, "-m", "tensorboard.main", *words]
         port = workspace.port(PORTS["tensorboard"])
@@ -88,6 +88,15 @@ def main(program: str, words: list[str]) -> int:
         make_missing(workspace, "", words)
         return subprocess.call([sys.executable, *words])
     return run(workspace, module.removeprefix(PACKAGE), words[2:])
+
+
+def curl(workspace: Workspace, words: list[str]) -> int:
+    """Call the server, started if none runs; a reply that is an error is a failure."""
+    model = re.search(r"/v1/models/([\w-]+)", " ".join(words))
+    if model and "server" not in workspace.state:
+        require(run(workspace, "serve", [f"export/models/{model[1]}"]))
+    program = shutil.which("curl", path=os.defpath) or "curl"
+    return subprocess.call([program, "--fail-with-body", "--silent", "--show-error", *words])
 
 
 def run(workspace: Workspace, name: str, words: list[str]) -> int:

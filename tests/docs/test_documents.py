@@ -11,7 +11,18 @@ import jsonargparse
 import pytest
 import yaml
 
-from tests.docs.documents import ALL, ROOT, RUN, Block, anchors, blocks, commands, links, prose
+from tests.docs.documents import (
+    ALL,
+    ROOT,
+    RUN,
+    TESTED_ELSEWHERE,
+    Block,
+    anchors,
+    blocks,
+    commands,
+    links,
+    prose,
+)
 from tools import architecture_picture, config_reference
 
 REASONS = {"needs Docker", "needs a GPU", "needs several machines", "needs the network"}
@@ -19,6 +30,8 @@ LANGUAGES = {"sh", "python", "text", "yaml", "json", "proto"}
 ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve")
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
+# Names that only look like fields.
+NO_FIELDS = {"model.fit", "model.bin", "train.tsv"}
 # Folders of which the documents name files.
 FOLDERS = "benchmarks|configs|docs|export|keras_transformer|notebooks|tests|tools"
 MADE = ("export/models", "export/ctranslate2")
@@ -76,6 +89,11 @@ def test_every_block_runs_or_says_why_not(document: Path) -> None:
         assert block.reason is None or block.reason in REASONS, f"{block}: {block.reason}"
 
 
+def test_documents_that_are_tested_elsewhere_are() -> None:
+    for name, test in TESTED_ELSEWHERE.items():
+        assert name in (ROOT / test).read_text(encoding="utf-8")
+
+
 @DOCUMENTS
 @pytest.mark.usefixtures("parsing_only")
 def test_commands_are_accepted_by_their_parsers(
@@ -99,6 +117,19 @@ def test_commands_are_found() -> None:
     assert found == set(ENTRY_POINTS)
 
 
+@DOCUMENTS
+def test_scripts_have_the_options_that_are_named(document: Path) -> None:
+    """Benchmarks and generators have their options in their sources."""
+    for block in blocks(document):
+        for line in block.text.replace("\\\n", " ").splitlines():
+            script = re.search(r"python (?:-m (tools[.\w]+)|(benchmarks/\w+\.py))(.*)", line)
+            if script:
+                path = script[2] or f"{script[1].replace('.', '/')}.py"
+                source = (ROOT / path).read_text(encoding="utf-8")
+                for option in re.findall(r"(?<!\S)--[a-z][\w-]*", script[3]):
+                    assert f'"{option}"' in source, f"{block}: {option}"
+
+
 def test_options_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
     known = set(FOREIGN).union(*(options_of(name, capsys) for name in ENTRY_POINTS))
     for document in RUN:
@@ -113,9 +144,8 @@ def test_fields_in_the_text_exist() -> None:
     for document in ALL:
         for code in re.findall(r"`([^`\n]+)`", prose(document)):
             named = re.fullmatch(r"(?:model|data|train|search)\.[a-z_0-9]+", code)
-            assert not named or code in fields | {"model.fit", "model.bin"}, (
-                f"{document.name}: {code}"
-            )
+            if named and code not in NO_FIELDS:
+                assert code in fields, f"{document.name}: {code}"
 
 
 @DOCUMENTS
