@@ -19,8 +19,9 @@ COMMAND = "python -m tools.architecture_picture"
 
 COMMANDS = "commands"
 FOUNDATION = "foundation"
+LIBRARY = "library"
 RUN = "run"
-LOOSE = (COMMANDS, FOUNDATION, RUN)  # not the rooms of one folder
+LOOSE = (COMMANDS, FOUNDATION, LIBRARY, RUN)  # not the rooms of one folder
 IN_FOUNDATION = ("config",)  # folders
 PASS = ">"
 WIDTH, PASSAGE, GAP, LINE, ROW = 190.0, 4.0, 24.0, 15.0, 46.0
@@ -33,8 +34,8 @@ Box = tuple[float, float, float, float]  # x, y, width, height
 def rooms() -> dict[str, list[str]]:
     """Return the names of the modules in each room of the package.
 
-    A folder is a room, and so is ``run``. The other files are the commands, which can be run,
-    or the foundation, which every room may import.
+    A folder is a room, and so is ``run``. The other files are the commands, which can be run, the
+    library, which offers what the folders hold, or the foundation, which every room may import.
     """
     found: dict[str, list[str]] = {}
     for path in _sources():
@@ -81,7 +82,7 @@ def reduced(graph: Graph) -> Graph:
 def levels(graph: Graph) -> list[list[str]]:
     """Return the rooms by the length of the longest way down, the lowest first.
 
-    An edge that passes a level has a place of its own there, named ``ROOM>TARGET``.
+    An edge that passes a level has a place of its own there, named ``ROOM>TARGET>LEVEL``.
     """
     depth: dict[str, int] = {}
     for room in TopologicalSorter(graph).static_order():
@@ -92,7 +93,7 @@ def levels(graph: Graph) -> list[list[str]]:
         rows[depth[room]].append(room)
         for target in graph[room]:
             for level in range(depth[target] + 1, depth[room]):
-                rows[level].append(f"{room}{PASS}{target}")
+                rows[level].append(f"{room}{PASS}{target}{PASS}{level}")
     for lower, row in pairwise(rows):
         row.sort(key=lambda name: (_mean_place(_next(name, below, lower), lower), name))
     return rows
@@ -100,9 +101,13 @@ def levels(graph: Graph) -> list[list[str]]:
 
 def _next(name: str, below: Graph, lower: list[str]) -> set[str]:
     """Return the places in the row below that a place leads to."""
-    if PASS in name:
-        return {name if name in lower else name.partition(PASS)[2]}
-    return {f"{name}{PASS}{t}" if f"{name}{PASS}{t}" in lower else t for t in below[name]}
+    room, *passed = name.split(PASS)
+    targets = passed[:1] or below[room]
+    passes = {target: f"{room}{PASS}{target}{PASS}" for target in targets}
+    return {
+        next((place for place in lower if place.startswith(passes[target])), target)
+        for target in targets
+    }
 
 
 def _mean_place(targets: set[str], row: list[str]) -> float:
@@ -180,7 +185,12 @@ def _room(path: Path) -> str:
         return FOUNDATION if parts[0] in IN_FOUNDATION else parts[0]
     if path.stem == RUN:
         return RUN
-    return COMMANDS if "__main__" in path.read_text(encoding="utf-8") else FOUNDATION
+    if "__main__" in path.read_text(encoding="utf-8"):
+        return COMMANDS
+    folders = {
+        module.split(".")[1] for module in _imported(path) if _file(module).parent != PACKAGE
+    }
+    return LIBRARY if folders - set(IN_FOUNDATION) else FOUNDATION
 
 
 def _file(module: str) -> Path:

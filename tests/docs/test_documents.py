@@ -31,7 +31,7 @@ ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve")
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
 # Names that only look like fields.
-NO_FIELDS = {"model.fit", "model.bin", "train.tsv"}
+NO_FIELDS = {"model.fit", "model.bin", "train.py", "train.tsv"}
 # Folders of which the documents name files.
 FOLDERS = "benchmarks|configs|docs|export|keras_transformer|notebooks|tests|tools"
 MADE = ("export/models", "export/ctranslate2")
@@ -43,7 +43,7 @@ REPLACED = [
     r"data\.vocabulary\b(?!_size)",
     r"(source|target)_vocabulary\b(?!_size)",
     r"block_attention|attention blocks\b",
-    r"model/decoding|\bDecoding\b",
+    r"model/decoding",
     r"serving/module|inference/rounds|inference/rules",
     r"\b(anew|nobody|thereof|be it|turned round)\b",
     r"in earnest|what is more|made of\b",

@@ -18,7 +18,7 @@ def test_edges_that_a_longer_way_replaces_are_left_out() -> None:
 def test_an_edge_past_a_level_has_a_place_there() -> None:
     graph = {"a": {"b", "d"}, "b": {"c"}, "c": set(), "d": set()}
 
-    assert architecture_picture.levels(graph) == [["c", "d"], ["b", "a>d"], ["a"]]
+    assert architecture_picture.levels(graph) == [["c", "d"], ["b", "a>d>1"], ["a"]]
 
 
 def test_a_circle_is_refused() -> None:
