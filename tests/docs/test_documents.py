@@ -131,8 +131,9 @@ def test_scripts_have_the_options_that_are_named(document: Path) -> None:
 
 
 def test_options_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of serving-*.md belong to several servers; tests/export looks at them."""
     known = set(FOREIGN).union(*(options_of(name, capsys) for name in ENTRY_POINTS))
-    for document in RUN:
+    for document in [path for path in RUN if not path.name.startswith("serving-")]:
         for code in re.findall(r"`([^`\n]+)`", prose(document)):
             options = re.findall(r"(?<![\w-])--[a-z][\w.]*", code)
             options = [name for name in options if not name.endswith("_")]  # --train.adam_*
