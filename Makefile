@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PACKAGE := $(BIN)/python -m keras_transformer
 SENTENCES := "I love you." "I love you" "She is reading a book." "Do you have time tomorrow?"
 
-.PHONY: help train test test-slow test-all lint format
+.PHONY: help train test test-slow test-all lint format docs
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' Makefile
@@ -41,14 +41,21 @@ format: $(VENV)/.installed-dev  ## put the code into the agreed format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.installed-docs  ## build the documents as a site in site/
+	$(BIN)/mkdocs build
+
 # The stamps make a second call quick; a changed requirements file installs again.
 $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+$(VENV)/.installed-dev: requirements.txt requirements-dev.txt requirements-docs.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: requirements-docs.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
 
 # The libraries of TensorFlow Serving 2.20, which exports are tried in; no Python of theirs runs.
 $(VENV)/serving-2.20/.installed: | $(VENV)/bin/python
