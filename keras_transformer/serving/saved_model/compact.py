@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorflow.core.framework import types_pb2
-from tensorflow.core.protobuf import saved_model_pb2
+from keras_transformer.compat.tensorflow import saved_model_pb2, types_pb2
 
 # Operations of which one gives what several alike would: each only depends on its inputs. The
 # large ones are left to TensorFlow, which merges them too when it loads a graph.
