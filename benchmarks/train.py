@@ -31,7 +31,8 @@ from decode import machine, markdown
 sys.path.insert(0, str(ROOT))
 
 from keras_transformer.config import Config, DataConfig, to_dict
-from keras_transformer.data.prepare import Prepared, prepare
+from keras_transformer.data.prepare import prepare
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.presets import preset
 
 CONTESTANTS = {

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
     own = options.own
     _check(own)
     source_language, target_language = _languages(own)
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
     from keras_transformer.evaluation import metrics
     from keras_transformer.evaluation.assessment import assess
     from keras_transformer.evaluation.held_out import HeldOut

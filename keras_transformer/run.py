@@ -1,17 +1,17 @@
-"""The run folder: it describes itself, and later commands read everything from it.
+"""The run folder, which describes itself and is all that later commands read.
 
-config.yaml            the resolved configuration
-versions.json          of Python, TensorFlow and the other libraries
-tokenizer/  data/      the SentencePiece models and the encoded corpora
-log.txt                progress for people
-metrics.jsonl          progress for programs: a record for each checkpoint and average
-steps.jsonl            one for every train.log_every steps
-curves.png             both as a picture
-tensorboard/           event files, where train.tensorboard is true
-checkpoints/           the last ones, with optimizer and dropout state, for --resume
-best.weights.h5        the weights that translate
-best/                  those of the best checkpoints, where several are kept
-dev.translations.txt   what they make of the dev set
+config.yaml            resolved configuration
+versions.json          versions of Python, TensorFlow and the other libraries
+tokenizer/  data/      SentencePiece models and encoded corpora
+log.txt                run log for people
+metrics.jsonl          metrics for programs: a record for each checkpoint and average
+steps.jsonl            a record every train.log_every steps
+curves.png             learning curves of both
+tensorboard/           event files, if train.tensorboard is true
+checkpoints/           latest checkpoints, with optimizer and dropout state, for --resume
+best.weights.h5        best weights, which translate
+best/                  weights of the best checkpoints, if several are kept
+dev.translations.txt   translations of the dev set by the best weights
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.metadata
-import json
-import os
 import platform
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +28,10 @@ import yaml
 
 from keras_transformer import system
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
-from keras_transformer.data.corpus import DataError, Pair
-from keras_transformer.data.prepare import Prepared, dev_text, prepare
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.pairs import Pair
+from keras_transformer.data.prepare import prepare, prepare_again
+from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
 from keras_transformer.system import FileError
@@ -44,7 +43,7 @@ _LIBRARIES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy"
 
 
 class RunError(UserError):
-    """A run folder that cannot be made or used."""
+    """A run folder that cannot be created or used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Run:
 
     Args:
         path: The folder.
-        config: What `config.yaml` in it says.
+        config: The configuration in its `config.yaml`.
     """
 
     path: Path
@@ -61,51 +60,32 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: Config, log: Callable[[str], None]) -> tuple[Run, Prepared]:
-        """Prepare the data and make the folder, whole or not at all.
+        """Prepare the data and create the folder atomically.
 
         Args:
-            path: The folder to make.
+            path: The folder to create.
             config: The configuration; vocabulary sizes of 0 are filled in.
-            log: Called with lines about the data.
+            log: Called with progress lines about the data.
 
         Returns:
-            The run, and its data.
+            The run and its prepared data.
 
         Raises:
-            RunError: Something is there already, or is being made by another process.
+            RunError: ``path`` exists already.
+            FileError: Another process is creating the run, or the disk cannot be written.
             UserError: The data or the configuration cannot be used; no run is left behind.
         """
         _check_free(path)
-        staging = path.with_name(f".{path.name}.partial")
-        try:
-            staging.mkdir(parents=True, exist_ok=True)
-            with system.lock(staging):
-                run = cls._stage(staging, config, log)
-                staging.rename(path)
-        except OSError as error:
-            raise RunError(f"{path}: cannot make the run folder: {error}") from error
-        run = dataclasses.replace(run, path=path)
-        return run, run.prepared(lambda line: None)
-
-    @classmethod
-    def _stage(cls, staging: Path, config: Config, log: Callable[[str], None]) -> Run:
-        """Make the run in a folder of which nothing stays if that fails."""
-        try:
-            for name in os.listdir(staging):  # left by a start that was killed
-                system.remove(staging / name)
-            prepared = prepare(config.data, staging, log)
-            run = cls(staging, _with_vocabulary(config, prepared.tokenizer))
+        with system.atomic_folder(path) as partial:
+            prepared = prepare(config.data, partial, log)
+            run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
-            text = json.dumps(versions(), indent=2) + "\n"
-            (staging / "versions.json").write_text(text, encoding="utf-8")
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-        return run
+            system.write_json(partial / "versions.json", versions())
+        return dataclasses.replace(run, path=path), prepared
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """Open the folder of an earlier run.
+        """Open an existing run folder.
 
         Raises:
             RunError: There is no run, or its configuration is damaged.
@@ -121,29 +101,29 @@ class Run:
             raise RunError(f"{file}: expected sections with fields, got {values!r}")
         try:
             return cls(path, from_dict(values))
-        except (ConfigError, TypeError) as error:  # TypeError: text where a number belongs
+        except (ConfigError, TypeError) as error:  # TypeError: text instead of a number
             raise RunError(f"{file}: {error}") from error
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes from training in this folder.
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of this folder, so that no other process trains in it.
 
         Raises:
-            FileError: Another process does so now.
+            FileError: Another process holds it.
         """
         with system.lock(self.path):
             yield
 
     @property
     def best_weights(self) -> Path:
-        """The file of the weights that translate."""
+        """File of the best weights."""
         return self.path / "best.weights.h5"
 
     def check_weights(self) -> None:
-        """See that there are weights to translate with, without reading them.
+        """Check that the best weights exist, without reading them.
 
         Raises:
-            RunError: There are none yet.
+            RunError: They do not exist yet.
         """
         if not self.best_weights.is_file():
             raise RunError(
@@ -151,54 +131,42 @@ class Run:
             )
 
     def prepared(self, log: Callable[[str], None]) -> Prepared:
-        """The data of this run, as they were prepared when it began.
+        """Load the prepared data of this run.
 
         Raises:
-            DataError: The corpus has changed since then.
+            DataError: The corpus has changed since it was prepared.
         """
         return prepare(self.config.data, self.path, log, self.tokenizer())
 
-    def prepared_anew(self, log: Callable[[str], None]) -> Prepared:
-        """The data of this run, prepared anew with its tokenizer where the corpus has changed.
+    def prepare_again(self, log: Callable[[str], None]) -> Prepared:
+        """Load the prepared data, or prepare a changed corpus with the tokenizer of the run.
 
         Raises:
-            UserError: The corpus cannot be used; the data of before stay.
+            UserError: The corpus cannot be used; the earlier data stay.
         """
         try:
             return self.prepared(log)
         except DataError as error:
-            log(f"{error}; preparing anew")
-        staging = self.path / ".preparing"
-        try:
-            if staging.exists():  # left by a start that was killed
-                system.remove(staging)
-            staging.mkdir()
-            prepare(self.config.data, staging, log, self.tokenizer())
-            system.remove(self.path / "data")
-            (staging / "data").rename(self.path / "data")
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot prepare the data: {error}") from error
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-        return self.prepared(log)
+            log(f"{error}; preparing again")
+        return prepare_again(self.config.data, self.path, log, self.tokenizer())
 
     def dev_pairs(self) -> list[Pair]:
-        """The text of the dev set; the corpus itself is not needed any more.
+        """Load the text of the dev set from the run folder; the corpus need not exist any more.
 
         Raises:
-            DataError: It is not there.
+            DataError: The file is missing or damaged.
         """
-        return dev_text(self.path)
+        return load_dev_pairs(self.path)
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of this run."""
+        """Load the tokenizer of this run."""
         return Tokenizer.load(self.path / "tokenizer")
 
     def model(self, dtype: str = "float32") -> keras.Model:
-        """The network with its best weights.
+        """Build the model and load its best weights.
 
         Args:
-            dtype: What the weights are kept and computed in: "float32" or "bfloat16".
+            dtype: Precision of weights and computation: "float32" or "bfloat16".
 
         Raises:
             RunError: There are no weights yet, or they belong to another architecture.
@@ -206,15 +174,15 @@ class Run:
         from keras_transformer.model import transformer
 
         self.check_weights()
-        # Without a backward pass there is little memory to save by blocks.
+        # Blockwise attention saves memory in the backward pass, of which there is none here.
         model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
         try:
             model.load_weights(self.best_weights)
-            found = _parameters(self.best_weights)
+            found = _count_parameters(self.best_weights)
         except (ValueError, OSError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"{self.best_weights}: cannot be loaded: {reason}") from error
-        if found != model.count_params():  # Keras passes over what has no place in the model
+        if found != model.count_params():  # Keras skips weights that the model lacks
             raise RunError(
                 f"{self.best_weights}: expected the {model.count_params():,} parameters of the "
                 f"model in config.yaml, got {found:,}"
@@ -222,15 +190,15 @@ class Run:
         return model
 
     def save_best(self, model: keras.Model) -> None:
-        """Store the weights of ``model`` as the best, without its optimizer.
+        """Save the weights of ``model``, without its optimizer, as the best weights.
 
         Raises:
-            FileError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; the earlier weights stay.
         """
         self._save(model, self.best_weights)
 
-    def save_one_of_the_best(self, model: keras.Model, step: int) -> None:
-        """Store the weights of ``model`` in ``best/STEP.weights.h5``.
+    def save_checkpoint_weights(self, model: keras.Model, step: int) -> None:
+        """Save the weights of ``model`` as ``best/STEP.weights.h5``.
 
         Raises:
             FileError: The file cannot be written.
@@ -238,11 +206,11 @@ class Run:
         try:
             (self.path / "best").mkdir(exist_ok=True)
         except OSError as error:
-            raise FileError(f"{self.path / 'best'}: cannot be made: {error}") from error
+            raise FileError(f"{self.path / 'best'}: cannot be created: {error}") from error
         self._save(model, self.path / "best" / f"{step}.weights.h5")
 
-    def keep_only(self, steps: set[int]) -> None:
-        """Delete what is in ``best/`` of other steps."""
+    def delete_checkpoint_weights_except(self, steps: set[int]) -> None:
+        """Delete the weights in ``best/`` of all steps but ``steps``."""
         for path in (self.path / "best").glob("*.weights.h5"):
             if path.name not in {f"{step}.weights.h5" for step in steps}:
                 path.unlink()
@@ -250,44 +218,43 @@ class Run:
     def _save(self, model: keras.Model, path: Path) -> None:
         import keras
 
-        bare = keras.Model(model.input, model.output)
+        without_optimizer = keras.Model(model.input, model.output)
         system.check_space(self.path, 4 * model.count_params())
-        with system.atomic_file(path) as place:
-            bare.save_weights(place)
+        with system.atomic_file(path) as partial:
+            without_optimizer.save_weights(partial)
 
     def write_config(self) -> None:
-        """Store the configuration in the folder.
+        """Write the configuration to the folder.
 
         Raises:
-            FileError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; the earlier one stays.
         """
         text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        with system.atomic_file(self.path / "config.yaml") as place:
-            place.write_text(text, encoding="utf-8")
+        system.write_text(self.path / "config.yaml", text)
 
     def write_dev_translations(self, lines: list[str]) -> None:
-        """Store what the best weights make of the dev set.
+        """Write the translations of the dev set by the best weights.
 
         Raises:
-            FileError: The file cannot be written; what was there before stays.
+            FileError: The file cannot be written; the earlier one stays.
         """
-        with system.atomic_file(self.path / "dev.translations.txt") as place:
-            place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        text = "".join(f"{line}\n" for line in lines)
+        system.write_text(self.path / "dev.translations.txt", text)
 
 
 def versions() -> dict[str, Any]:
-    """Versions of Python and of the libraries that a result depends on."""
+    """Return the versions of Python and of the libraries that results depend on."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in _LIBRARIES:
         try:
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # as with TensorFlow's other builds
+        except importlib.metadata.PackageNotFoundError:  # another build of TensorFlow, for example
             found[name] = "not installed under this name"
     return found
 
 
 def _check_free(path: Path) -> None:
-    """Refuse a place where no run folder can be made."""
+    """Refuse a path at which no run folder can be created."""
     if path.name in ("", ".."):  # "." has no name either
         raise RunError(f"{path}: expected the name of a folder to make")
     if path.is_dir():
@@ -299,8 +266,8 @@ def _check_free(path: Path) -> None:
         raise RunError(f"{path}: expected a folder to make, found something else there")
 
 
-def _parameters(weights: Path) -> int:
-    """Numbers in a file of weights; states of dropout are whole numbers and do not count."""
+def _count_parameters(weights: Path) -> int:
+    """Count the parameters in a weights file, without the integer states of dropout."""
     import h5py
 
     sizes: list[int] = []
@@ -315,7 +282,7 @@ def _parameters(weights: Path) -> int:
 
 
 def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:
-    """The configuration with the sizes that the tokenizer has."""
+    """Return the configuration with the vocabulary sizes of the tokenizer."""
     source, target = tokenizer.source.size, tokenizer.target.size
     for name, size in (("source_vocabulary_size", source), ("target_vocabulary_size", target)):
         given = getattr(config.model, name)

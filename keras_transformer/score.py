@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
     for name in ("source", "target"):
         if options.own[name] is None:
             raise UsageError(f"--{name} FILE is missing")
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
 
     sources = list(read_lines(Path(options.own.source)))
     targets = list(read_lines(Path(options.own.target)))

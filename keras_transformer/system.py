@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_transformer.errors import UserError
 
@@ -58,15 +60,36 @@ def atomic_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Replace a UTF-8 text file atomically.
+
+    Raises:
+        FileError: The file cannot be written; what was at ``path`` stays.
+    """
+    with atomic_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a JSON file atomically.
+
+    Raises:
+        FileError: The file cannot be written; what was at ``path`` stays.
+    """
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
 @contextlib.contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     """Yield an empty locked folder; it becomes ``path`` if the block succeeds, else it is removed.
 
     Leftovers of a killed process are removed first. The contents are synced to disk before the
     rename, so that a power failure leaves no half-written folder under its final name.
 
     Args:
-        path: The folder to make; it must not exist when the block ends, or be empty.
+        path: The folder to make; unless ``replace`` is true, it must not exist when the block
+            ends, or be empty.
+        replace: Replace a folder at ``path``. It stays if the block fails.
 
     Raises:
         FileError: Another process is making the same folder, or it cannot be written.
@@ -80,12 +103,29 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                     remove(partial / name)
                 yield partial
                 sync(partial)
-                partial.rename(path)
+                if replace and path.exists():
+                    _replace_folder(path, partial)
+                else:
+                    partial.rename(path)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
+
+
+def _replace_folder(path: Path, partial: Path) -> None:
+    """Rename ``partial`` to ``path`` and remove the folder that was there."""
+    previous = path.with_name(f".{path.name}.previous")
+    if previous.exists():
+        remove(previous)
+    path.rename(previous)
+    try:
+        partial.rename(path)
+    except BaseException:
+        previous.rename(path)
+        raise
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 def sync(folder: Path) -> None:
@@ -105,7 +145,7 @@ def check_space(directory: Path, needed: int) -> None:
         FileError: Too little space is free.
     """
     free = shutil.disk_usage(directory).free
-    if free < 1.1 * needed + 2**20:  # HDF5's own tables take some too
+    if free < 1.1 * needed + 2**20:  # HDF5 adds tables of its own
         raise FileError(
             f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
             f"{free / 2**20:,.1f} MB are free on the disk"

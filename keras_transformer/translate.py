@@ -145,7 +145,7 @@ def _total(own: Namespace) -> int | None:
         return None
     if own.prefix is None and not watched(own.output is not None):
         return None
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
 
     total = sum(1 for _ in read_lines(own.file))
     if own.prefix is not None and Path(own.prefix).is_file():
@@ -185,7 +185,7 @@ def _translations(
     translator: Translator, own: Namespace, done: int, report: Progress | None
 ) -> Iterator[Translation]:
     """The translations of the lines that are left."""
-    from keras_transformer.data.corpus import read_lines
+    from keras_transformer.data.lines import read_lines
     from keras_transformer.inference.translator import WINDOW
 
     talking = own.file is None and sys.stdin.isatty()

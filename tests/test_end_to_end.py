@@ -118,7 +118,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     lines = done.stderr.splitlines()
-    assert "tokenizer: learning 10000 pieces from" in lines[0]
+    assert "tokenizer: learning a vocabulary of 10000 from" in lines[0]
     assert any(line.startswith("step 6/6  loss ") for line in lines)
     assert lines[-1].startswith("done: 6 steps in ")
     assert "Traceback" not in done.stderr

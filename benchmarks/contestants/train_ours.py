@@ -19,8 +19,9 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from keras_transformer.config import Config, from_dict  # noqa: E402
-from keras_transformer.data.batches import BatchPlan, dataset  # noqa: E402
-from keras_transformer.data.prepare import Prepared  # noqa: E402
+from keras_transformer.data.batch_plan import BatchPlan  # noqa: E402
+from keras_transformer.data.batches import dataset  # noqa: E402
+from keras_transformer.data.prepared import Prepared  # noqa: E402
 from keras_transformer.run import Run  # noqa: E402
 from keras_transformer.training.reporting.run_log import RunLog  # noqa: E402
 from keras_transformer.training.trainer import Trainer  # noqa: E402

@@ -1,1 +1,1 @@
-"""Text in, batches out: corpora, cleaning, tokenizer, encoded store, batch plan."""
+"""Data pipeline: pairs, cleaning, tokenizer, encoded store, batch plan, tf.data."""

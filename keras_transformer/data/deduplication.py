@@ -1,45 +1,45 @@
-"""What was met before, in little memory: repeated pairs of a corpus of any size."""
+"""Deduplication of a corpus of any size in little memory."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-class Seen:
-    """A set of 64-bit numbers that grows by 8 bytes each, where Python's takes 60 and more.
+class Deduplicator:
+    """A set of 64-bit keys that takes 8 bytes for each, where Python's takes 60 and more.
 
-    Sorted arrays, each at least twice as long as the next: a number is looked for in few of
-    them, and merged a few times in all.
+    The keys are in sorted arrays, each at least twice as long as the next: a look-up searches
+    few of them, and a key is merged few times.
     """
 
     def __init__(self) -> None:
-        self._runs: list[np.ndarray] = []
+        self._arrays: list[np.ndarray] = []
 
     def add(self, keys: np.ndarray) -> np.ndarray:
-        """Add numbers in their order.
+        """Add keys in their order.
 
         Args:
             keys: (N,) int64.
 
         Returns:
-            (N,) bool: whether the number came in an earlier call, or before in this one.
+            (N,) bool: true where the key was in an earlier call, or earlier in this one.
         """
         order = np.argsort(keys, kind="stable")
-        ranked = keys[order]
-        again = np.zeros(len(keys), bool)
-        again[1:] = ranked[1:] == ranked[:-1]
-        for run in self._runs:
-            places = np.minimum(np.searchsorted(run, ranked), len(run) - 1)
-            again |= run[places] == ranked
-        self._merge(ranked[~again])
-        known = np.empty_like(again)
-        known[order] = again
-        return known
+        ordered = keys[order]
+        found = np.zeros(len(keys), bool)
+        found[1:] = ordered[1:] == ordered[:-1]
+        for array in self._arrays:
+            positions = np.minimum(np.searchsorted(array, ordered), len(array) - 1)
+            found |= array[positions] == ordered
+        self._merge(ordered[~found])
+        repeated = np.empty_like(found)
+        repeated[order] = found
+        return repeated
 
-    def _merge(self, run: np.ndarray) -> None:
-        if not len(run):
+    def _merge(self, array: np.ndarray) -> None:
+        if not len(array):
             return
-        while self._runs and len(self._runs[-1]) < 2 * len(run):
-            run = np.concatenate([self._runs.pop(), run])
-            run.sort(kind="stable")  # fast on what is two sorted parts
-        self._runs.append(run)
+        while self._arrays and len(self._arrays[-1]) < 2 * len(array):
+            array = np.concatenate([self._arrays.pop(), array])
+            array.sort(kind="stable")  # fast on two sorted parts
+        self._arrays.append(array)

@@ -1,10 +1,10 @@
-"""Text to ids by the thousands of pairs: in this process, or over several for a large corpus.
+"""Encoding of sentence pairs, in worker processes for a large corpus.
 
-The others are not made by ``multiprocessing``: forked, they would inherit the locks of
-TensorFlow's threads in whatever state those are; spawned, they would run the user's own
-script again. They are Python processes that know this package alone, get text at their
-standard input and give ids at their standard output. They end when that input does, so
-none outlives the process that it works for, however that one ends.
+The workers are not ``multiprocessing`` processes: forked ones would inherit the locks of
+TensorFlow's threads in an arbitrary state, spawned ones would run the user's script again.
+They are Python processes that import only this package, read pickled texts from standard input
+and write pickled ids to standard output. They end at the end of their input, so none outlives
+the process that started it, however that one ends.
 """
 
 from __future__ import annotations
@@ -21,65 +21,67 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import IO, Any, cast
 
-from keras_transformer.data.corpus import Pair, chunks
-from keras_transformer.data.store import Sentences
+from keras_transformer.data.pairs import Pair, blocks
+from keras_transformer.data.store import EncodedSentences
 from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.errors import UserError
 
-FEW = 10
-"""Chunks that are encoded in this process before others are started: a second's work."""
+BLOCKS_BEFORE_WORKERS = 10
+"""Blocks encoded in this process before workers are started: a second's work."""
 
-Encoded = tuple[list[Pair], Sentences, Sentences]
-"""Pairs, the ids of their sources, those of their targets."""
+EncodedBlock = tuple[list[Pair], EncodedSentences, EncodedSentences]
+"""Pairs, their encoded sources and their encoded targets."""
 
-_START = """
+_WORKER_SCRIPT = """
 import sys
 sys.path[:] = sys.argv[1:]
-from keras_transformer.data.encoding import work
-work()
+from keras_transformer.data.encoding import serve_requests
+serve_requests()
 """
 
 
 class EncodingError(UserError):
-    """A process that encodes text has ended before its time."""
+    """A worker process that ended while it was needed."""
 
 
-def encoded(pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    """Encode a stream of pairs; what comes out does not depend on ``workers``.
+def encode_pairs(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, workers: int
+) -> Iterator[EncodedBlock]:
+    """Encode a stream of pairs block by block, with the same result for any ``workers``.
 
     Args:
-        pairs: Streamed, a few chunks ahead.
-        tokenizer: Of both sides.
-        workers: Processes; with 1, or where there are few pairs, this one does it alone.
+        pairs: The pairs; they are read a few blocks ahead.
+        tokenizer: The tokenizer of both sides.
+        workers: Number of worker processes; with 1, or for a small corpus, none is started.
 
     Raises:
-        EncodingError: One of the processes was killed.
+        EncodingError: A worker was killed.
     """
-    stream = chunks(pairs)
-    for chunk in islice(stream, FEW if workers > 1 else None):
-        yield chunk, *_encode(tokenizer, _texts(chunk))
+    stream = blocks(pairs)
+    for block in islice(stream, BLOCKS_BEFORE_WORKERS if workers > 1 else None):
+        yield block, *_encode(tokenizer, _texts(block))
     first = next(stream, None)
     if first is None:
         return
-    with _Workers(tokenizer, workers) as others:
-        yield from others.encoded(chain((first,), stream))
+    with _WorkerPool(tokenizer, workers) as pool:
+        yield from pool.encode(chain((first,), stream))
 
 
-def _texts(chunk: list[Pair]) -> tuple[list[str], list[str]]:
-    return [pair.source for pair in chunk], [pair.target for pair in chunk]
+def _texts(block: list[Pair]) -> tuple[list[str], list[str]]:
+    return [pair.source for pair in block], [pair.target for pair in block]
 
 
 def _encode(
     tokenizer: Tokenizer, texts: tuple[Sequence[str], Sequence[str]]
-) -> tuple[Sentences, Sentences]:
+) -> tuple[EncodedSentences, EncodedSentences]:
     return (
-        Sentences.of(tokenizer.source.encode(texts[0])),
-        Sentences.of(tokenizer.target.encode(texts[1])),
+        EncodedSentences.from_lists(tokenizer.source.encode(texts[0])),
+        EncodedSentences.from_lists(tokenizer.target.encode(texts[1])),
     )
 
 
-class _Workers:
-    """Processes that encode; leaving the context ends them."""
+class _WorkerPool:
+    """Processes that encode blocks; they end with the context."""
 
     def __init__(self, tokenizer: Tokenizer, count: int) -> None:
         self._count = count
@@ -90,51 +92,54 @@ class _Workers:
         try:
             for _ in range(count):
                 process = subprocess.Popen(
-                    [sys.executable, "-c", _START, *sys.path],
+                    [sys.executable, "-c", _WORKER_SCRIPT, *sys.path],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C is for this process; it ends the others
+                    start_new_session=True,  # Ctrl-C goes to this process, which ends the workers
                 )
                 self._processes.append(process)
                 self._idle.put(process)
             for process in self._processes:
                 _send(process, protos)
         except BaseException:
-            self._end()
+            self._shut_down()
             raise
 
-    def __enter__(self) -> _Workers:
+    def __enter__(self) -> _WorkerPool:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._end()
+        self._shut_down()
 
-    def _end(self) -> None:
+    def _shut_down(self) -> None:
         for process in self._processes:
             process.kill()
-        # Only now do the threads that wait for an answer get to an end.
+        # Threads that wait for a result end only after the processes are killed.
         self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
-            with contextlib.suppress(OSError):  # what was not sent any more
+            with contextlib.suppress(OSError):  # unsent input of a killed process
                 process.communicate()
 
-    def encoded(self, stream: Iterable[list[Pair]]) -> Iterator[Encoded]:
-        """In the order of ``stream``, of which a few chunks are under way at a time."""
-        under_way: deque[tuple[list[Pair], Future[tuple[Sentences, Sentences]]]] = deque()
-        for chunk in stream:
-            under_way.append((chunk, self._threads.submit(self._ask, _texts(chunk))))
-            if len(under_way) > 2 * self._count:
-                first, ids = under_way.popleft()
-                yield first, *ids.result()
-        for first, ids in under_way:
-            yield first, *ids.result()
+    def encode(self, stream: Iterable[list[Pair]]) -> Iterator[EncodedBlock]:
+        """Encode blocks in the order of ``stream``, a few of them at a time."""
+        pending: deque[tuple[list[Pair], Future[tuple[EncodedSentences, EncodedSentences]]]]
+        pending = deque()
+        for block in stream:
+            pending.append((block, self._threads.submit(self._request, _texts(block))))
+            if len(pending) > 2 * self._count:
+                oldest, ids = pending.popleft()
+                yield oldest, *ids.result()
+        for oldest, ids in pending:
+            yield oldest, *ids.result()
 
-    def _ask(self, texts: tuple[list[str], list[str]]) -> tuple[Sentences, Sentences]:
+    def _request(
+        self, texts: tuple[list[str], list[str]]
+    ) -> tuple[EncodedSentences, EncodedSentences]:
         process = self._idle.get()
         try:
             _send(process, texts)
             return _receive(process)
-        finally:  # a process that has ended too, so that no thread waits for one in vain
+        finally:  # even a dead process, so that no thread waits forever for an idle one
             self._idle.put(process)
 
 
@@ -144,35 +149,36 @@ def _send(process: subprocess.Popen[bytes], value: object) -> None:
         pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
         pipe.flush()
     except OSError as error:
-        raise _ended(process) from error
+        raise _worker_error(process) from error
 
 
 def _receive(process: subprocess.Popen[bytes]) -> Any:
     try:
         return pickle.load(cast(IO[bytes], process.stdout))
     except (EOFError, pickle.UnpicklingError, OSError) as error:
-        raise _ended(process) from error
+        raise _worker_error(process) from error
 
 
-def _ended(process: subprocess.Popen[bytes]) -> EncodingError:
+def _worker_error(process: subprocess.Popen[bytes]) -> EncodingError:
     status = process.wait()
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    reason = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     return EncodingError(
-        f"a process that encodes text {how}, perhaps for want of memory: nothing is prepared; "
-        "begin again"
+        f"a process that encodes text {reason}, perhaps out of memory: nothing is prepared; "
+        "start again"
     )
 
 
-def work() -> None:
-    """What the other processes do: answer texts with their ids until there are no more."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing else may be written between the answers
-    texts = sys.stdin.buffer
-    # The other end is gone, wherever that finds this one: in between, reading, or writing.
+def serve_requests() -> None:
+    """Run a worker: read texts and write their ids until the input ends."""
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # keeps anything else off the pipe of the results
+    requests = sys.stdin.buffer
+    # The parent may be gone before, while or after a block is encoded.
     with contextlib.suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
-        source, target = map(SentencePiece, pickle.load(texts))
+        source, target = map(SentencePiece, pickle.load(requests))
         tokenizer = Tokenizer(source, target)
         while True:
-            pickle.dump(_encode(tokenizer, pickle.load(texts)), answers, pickle.HIGHEST_PROTOCOL)
-            answers.flush()
-    os._exit(0)  # Python would try once more to write what nobody reads
+            encoded = _encode(tokenizer, pickle.load(requests))
+            pickle.dump(encoded, results, pickle.HIGHEST_PROTOCOL)
+            results.flush()
+    os._exit(0)  # a normal exit would flush to the closed pipe

@@ -1,8 +1,8 @@
-"""One spelling for what looks the same: the rules stored inside every tokenizer.
+"""Unicode normalization rules of the tokenizer: NFKC with exceptions.
 
-The rules are NFKC, with exceptions where NFKC harms translation. SentencePiece compiles
-them into the model file, so training, Python inference and the exported graph all
-normalise alike, and no other code in the package touches Unicode forms.
+The exceptions are cases in which NFKC harms translation. SentencePiece compiles the rules into
+the model file, so training, Python inference and the exported graph all normalize alike, and no
+other code in the package touches Unicode forms.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ from collections.abc import Iterator
 
 import sentencepiece
 
-# SentencePiece writes a space as U+2581; typed by a person it would come back as a space.
+# SentencePiece writes a space as U+2581; in a text it would come back as a space.
 _SPACE_MARK = "\u2581"
 
 # Invisible: soft hyphen, zero-width space, word joiner, byte-order mark, and the marks
-# that only steer the direction of display. The zero-width (non-)joiners U+200C and
+# that only control the direction of display. The zero-width (non-)joiners U+200C and
 # U+200D stay: Persian, Indic scripts and emoji are spelled with them.
 _INVISIBLE = frozenset(
     "\u00ad\u200b\u2060\ufeff\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
-# Control characters that separate words; the other ones are removed. NUL is missing
-# from both, because a SentencePiece rule cannot hold it: it is spelled by its byte.
+# Control characters that separate words; all others are removed. NUL is in neither group,
+# because a SentencePiece rule cannot contain it: it is spelled by its byte.
 _SEPARATORS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029\u1680")
 
 
-def _kept(character: str) -> bool:
-    """Characters that NFKC changes and that the output needs as they are."""
+def _is_kept(character: str) -> bool:
+    """Return whether a character stays although NFKC changes it."""
     if "\uff01" <= character <= "\uff5e":  # full-width ASCII: punctuation of Chinese, Japanese
         return not character.isalnum()
     if character in "\u2025\u2026":  # the ellipsis; Chinese writes it twice
         return True
-    # Korean letters standing alone, which NFKC turns into parts of syllables.
+    # Free-standing Korean letters, which NFKC turns into parts of syllables.
     return "\u3131" <= character <= "\u318e" or "\uffa0" <= character <= "\uffdc"
 
 
-def _single(character: str) -> str:
-    """What one character becomes."""
+def _normalize_character(character: str) -> str:
     if character == _SPACE_MARK:
         return "_"
     if character in _INVISIBLE:
@@ -49,7 +48,7 @@ def _single(character: str) -> str:
         return " "
     if unicodedata.category(character) == "Cc":
         return ""
-    if _kept(character):
+    if _is_kept(character):
         return character
     normal = unicodedata.normalize("NFKC", character)
     # A free-standing accent (U+00B4 and its like) would become a space and an accent.
@@ -59,7 +58,7 @@ def _single(character: str) -> str:
 
 
 def _spellings(character: str) -> Iterator[str]:
-    """Every sequence that NFC composes to ``character``: base, then marks in any order,
+    """Yield every sequence that NFC composes to ``character``: base, then marks in any order,
     with any number of the first marks already composed."""
     decomposed = unicodedata.normalize("NFD", character)
     base, marks = decomposed[0], decomposed[1:]
@@ -77,20 +76,20 @@ def _characters() -> Iterator[str]:
 
 @functools.cache
 def rules() -> dict[str, str]:
-    """What each text fragment becomes; the longest fragment that matches wins.
+    """Build the replacement of each text fragment; the longest matching fragment wins.
 
     Single characters follow NFKC, and decomposed sequences (a base and its marks, Korean
-    letters) are composed as in NFC. Not as NFKC: full-width punctuation, the ellipsis,
+    letters) are composed as in NFC. Exceptions to NFKC: full-width punctuation, the ellipsis,
     free-standing Korean letters and accents are kept; control characters become a space
-    or nothing; invisible characters vanish; U+2581 becomes an underscore. Repeated and
-    edge spaces are SentencePiece's own affair (``remove_extra_whitespaces``).
+    or are removed; invisible characters are removed; U+2581 becomes an underscore.
+    SentencePiece itself handles repeated and edge spaces (``remove_extra_whitespaces``).
 
     Returns:
-        About 28,000 rules, of which 21,000 are for Korean; compiled, 200 kB of a model.
+        About 28,000 rules, 21,000 of them for Korean; compiled, they are 200 kB of a model.
     """
     table: dict[str, str] = {}
     for character in _characters():
-        normal = _single(character)
+        normal = _normalize_character(character)
         if normal != character:
             table[character] = normal
     for character in _characters():
@@ -108,10 +107,10 @@ def rules() -> dict[str, str]:
 
 
 def normalizer(space_marks: bool = True) -> sentencepiece.SentencePieceNormalizer:
-    """The rules compiled, for SentencePiece's trainer or to normalise text by itself.
+    """Compile the rules, for SentencePiece's trainer or to normalize text alone.
 
     Args:
-        space_marks: Put U+2581 for each space and before the text, as the trainer needs.
+        space_marks: Write U+2581 for each space and before the text, as the trainer needs.
     """
     return sentencepiece.SentencePieceNormalizer(
         norm_map=sorted(rules().items()),

@@ -1,8 +1,8 @@
 """The built-in corpus: English sentences with their Chinese translations.
 
-Simple sentences of about a thousand words, so that a model can be trained without any
-download. A grammar wrote both sides of each pair at once (``tools/phrasebook`` in the
-repository): the translation is right by construction, and every English sentence has one.
+Simple sentences from a vocabulary of about a thousand words, so that a model can be trained
+without any download. A grammar (``tools/phrasebook`` in the repository) generated both sides of
+each pair together, so every translation is correct by construction.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 FILE = Path(__file__).with_name("phrasebook.txt.bz2")
-"""Three columns one after the other, parted by blank lines: split, English, Chinese. Columns
-compress better than rows."""
+"""Three columns, separated by blank lines: split, English, Chinese. Columns compress better
+than rows."""
 
 SPLITS = ("train", "dev", "test")
 
@@ -21,17 +21,17 @@ SPLITS = ("train", "dev", "test")
 def pairs(split: str) -> list[tuple[str, str]]:
     """Return one split of the phrasebook.
 
-    The splits share no sentence, whatever its case and final mark. Sentences in dev and test
-    combine known words as no training sentence does.
+    The splits share no sentence, even ignoring case and the final mark. Sentences in dev and
+    test are new combinations of words from the training split.
 
     Args:
         split: "train", "dev" or "test".
 
     Returns:
-        (English, Chinese) pairs, always the same and in the same order.
+        (English, Chinese) pairs in a fixed order.
 
     Raises:
-        ValueError: There is no such split.
+        ValueError: The split does not exist.
     """
     if split not in SPLITS:
         raise ValueError(f"split of builtin:phrasebook: expected train, dev or test, got {split!r}")

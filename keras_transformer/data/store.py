@@ -3,54 +3,51 @@
 A store named ``train`` is five files::
 
     train.json              counts, number type and sizes in bytes; written last
-    train.source.ids        ids of all sources, one after the other, without specials
-    train.source.lengths    tokens of each source as int32, the end token counted
+    train.source.ids        ids of all sources, concatenated, without special tokens
+    train.source.lengths    tokens of each source as int32, including the end token
     train.target.ids        the same for the targets
     train.target.lengths
 
-A file of another size than the header says is refused, so a store that was cut short
-is never trained on.
+A file whose size differs from the header is refused, so a truncated store is never trained on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from keras_transformer import system
 from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.errors import UserError
 
 FORMAT = 1
-"""Version of the files' layout, kept in the header."""
+"""Version of the file layout, stored in the header."""
 SMALL, LARGE = "<u2", "<i4"
-"""Number types of ids: two bytes where the vocabulary fits, else four. The header says which."""
+"""Number types of ids: two bytes if the vocabulary fits, else four. The header names it."""
 LENGTH = "<i4"
 SIDES = ("source", "target")
-KINDS = ("ids", "lengths")
-CHUNK = 10_000  # pairs held in memory while writing those of `write_store`
-
-EncodedPair = tuple[Sequence[int], Sequence[int]]
+FILES = tuple(f"{side}.{kind}" for side in SIDES for kind in ("ids", "lengths"))
 
 
 class StoreError(UserError):
-    """An encoded store that is missing, cut short, of another format, or given bad ids."""
+    """An encoded store that is missing, truncated, of another format, or given invalid ids."""
 
 
 def _file(prefix: Path, ending: str) -> Path:
-    # Not Path.with_suffix: a prefix may have dots of its own.
+    # Not Path.with_suffix, because a prefix may contain dots.
     return prefix.with_name(f"{prefix.name}.{ending}")
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Encoded sentences of one side, one after the other."""
+class EncodedSentences:
+    """Encoded sentences of one side, concatenated."""
 
     ids: np.ndarray
     """(tokens,) int32, without start, end and padding."""
@@ -58,142 +55,109 @@ class Sentences:
     """(N,) int32, ids of each sentence."""
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Sentences:
-        """Of lists of ids."""
+    def from_lists(cls, rows: Sequence[Sequence[int]]) -> EncodedSentences:
+        """Concatenate lists of ids."""
         lengths = np.fromiter(map(len, rows), np.int32, len(rows))
         return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths)
 
-    def select(self, kept: np.ndarray) -> Sentences:
-        """Those at which ``kept`` (N,) is true."""
-        return Sentences(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
+    def select(self, mask: np.ndarray) -> EncodedSentences:
+        """Return the sentences where ``mask`` (N,) is true."""
+        return EncodedSentences(self.ids[np.repeat(mask, self.lengths)], self.lengths[mask])
 
-    def cut(self, longest: int) -> Sentences:
-        """Each with its first ``longest`` ids, if it has more."""
+    def truncate(self, max_length: int) -> EncodedSentences:
+        """Return the sentences with at most their first ``max_length`` ids."""
         starts = np.cumsum(self.lengths) - self.lengths
-        places = np.arange(len(self.ids)) - np.repeat(starts, self.lengths)
-        return Sentences(self.ids[places < longest], np.minimum(self.lengths, longest))
+        positions = np.arange(len(self.ids)) - np.repeat(starts, self.lengths)
+        lengths = np.minimum(self.lengths, max_length)
+        return EncodedSentences(self.ids[positions < max_length], lengths)
 
 
 def write_store(
-    prefix: Path, pairs: Iterable[EncodedPair], vocabulary_size: int = np.iinfo(SMALL).max + 1
-) -> None:
-    """Stream encoded pairs to disk, holding a few thousand of them in memory.
-
-    Args:
-        prefix: As for ``write_sentences``.
-        pairs: Source ids and target ids, without start, end and padding; either may be empty.
-        vocabulary_size: As for ``write_sentences``.
-
-    Raises:
-        StoreError: No pairs at all, or an id that is special or not below ``vocabulary_size``.
-    """
-    stream = iter(pairs)
-    chunks = iter(lambda: list(islice(stream, CHUNK)), [])
-    write_sentences(
-        prefix,
-        (
-            (Sentences.of([source for source, _ in chunk]), Sentences.of([t for _, t in chunk]))
-            for chunk in chunks
-        ),
-        vocabulary_size,
-    )
-
-
-def write_sentences(
     prefix: Path,
-    chunks: Iterable[tuple[Sentences, Sentences]],
+    blocks: Iterable[tuple[EncodedSentences, EncodedSentences]],
     vocabulary_size: int = np.iinfo(SMALL).max + 1,
 ) -> None:
-    """Stream encoded pairs to disk, a chunk of them at a time.
+    """Stream encoded pairs to disk block by block.
 
-    The files are written aside and renamed, the header last.
+    The files are written under temporary names and renamed, the header last.
 
     Args:
-        prefix: Where: ``DIR/train`` makes ``DIR/train.json`` and four more files. What is
-            there under that name is replaced.
-        chunks: As many sources as targets in each.
-        vocabulary_size: Every id is below it. Up to 65,536 (the default) an id takes two bytes.
+        prefix: ``DIR/train`` makes ``DIR/train.json`` and four more files, and replaces a store
+            of that name.
+        blocks: Sources and targets, as many of one as of the other in each block.
+        vocabulary_size: Upper bound of the ids. Up to 65,536 (the default) an id takes two bytes.
 
     Raises:
         StoreError: No pairs at all, or an id that is special or not below ``vocabulary_size``.
+        FileError: The files cannot be written.
     """
     prefix.parent.mkdir(parents=True, exist_ok=True)
-    endings = [f"{side}.{kind}" for side in SIDES for kind in KINDS]
-    aside = {ending: _file(prefix, f"{ending}.partial") for ending in endings}
-    files: dict[str, BinaryIO] = {}
-    try:
-        for ending, path in aside.items():
-            files[ending] = path.open("wb")
-        header = _stream(prefix, chunks, vocabulary_size, files)
+    header_path = _file(prefix, "json")
+    with contextlib.ExitStack() as stack:
+        files: dict[str, BinaryIO] = {}
+        for ending in FILES:
+            partial = stack.enter_context(system.atomic_file(_file(prefix, ending)))
+            files[ending] = stack.enter_context(partial.open("wb"))
+        header = _write_blocks(prefix, blocks, vocabulary_size, files)
         for file in files.values():
-            file.close()
-        _publish(prefix, aside, header)
-    finally:
-        for ending, file in files.items():
-            file.close()
-            aside[ending].unlink(missing_ok=True)
+            file.close()  # a full disk shows now, while the earlier store is whole
+        # While the files are renamed there is no header, hence no valid store.
+        header_path.unlink(missing_ok=True)
+    system.write_json(header_path, header)
 
 
-def _stream(
+def _write_blocks(
     prefix: Path,
-    chunks: Iterable[tuple[Sentences, Sentences]],
+    blocks: Iterable[tuple[EncodedSentences, EncodedSentences]],
     vocabulary_size: int,
     files: dict[str, BinaryIO],
 ) -> dict[str, Any]:
-    """Write all chunks to the open files; return the header."""
+    """Write all blocks to the open files and return the header."""
     dtype = SMALL if vocabulary_size <= np.iinfo(SMALL).max + 1 else LARGE
     count = 0
-    for chunk in chunks:
-        for side, sentences in zip(SIDES, chunk, strict=True):
+    for block in blocks:
+        for side, sentences in zip(SIDES, block, strict=True):
             _check_ids(sentences, vocabulary_size, f"{prefix}, {side}", count)
             files[f"{side}.ids"].write(sentences.ids.astype(dtype).tobytes())
             files[f"{side}.lengths"].write((sentences.lengths + 1).astype(LENGTH).tobytes())
-        count += len(chunk[0].lengths)
+        count += len(block[0].lengths)
     if not count:
         raise StoreError(f"{prefix}: expected at least one encoded pair, got none")
     sizes = {ending: file.tell() for ending, file in files.items()}
     return {"format": FORMAT, "pairs": count, "ids": dtype, "bytes": sizes}
 
 
-def _check_ids(sentences: Sentences, vocabulary_size: int, place: str, before: int) -> None:
-    # A pad inside a sentence would silently shorten it for the masks and the loss.
+def _check_ids(
+    sentences: EncodedSentences, vocabulary_size: int, name: str, pairs_before: int
+) -> None:
+    # Padding inside a sentence would silently shorten it for the masks and the loss.
     ids = sentences.ids
     bad = (ids < 0) | (ids >= vocabulary_size) | (ids == PAD) | (ids == START) | (ids == END)
     if bad.any():
-        at = int(np.argmax(bad))
-        pair = before + int(np.searchsorted(np.cumsum(sentences.lengths), at, side="right")) + 1
+        first = int(np.argmax(bad))
+        index = int(np.searchsorted(np.cumsum(sentences.lengths), first, side="right"))
         raise StoreError(
-            f"{place}, pair {pair}: expected ids below {vocabulary_size} other than padding, start "
-            f"and end ({PAD}, {START}, {END}), got {int(ids[at])}"
+            f"{name}, pair {pairs_before + index + 1}: expected ids below {vocabulary_size} other "
+            f"than padding, start and end ({PAD}, {START}, {END}), got {int(ids[first])}"
         )
 
 
-def _publish(prefix: Path, aside: dict[str, Path], header: dict[str, Any]) -> None:
-    """Rename the files into place. Without its header nothing there counts as a store."""
-    final = _file(prefix, "json")
-    final.unlink(missing_ok=True)
-    for ending, path in aside.items():
-        os.replace(path, _file(prefix, ending))
-    partial = _file(prefix, "json.partial")
-    partial.write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, final)
-
-
 class EncodedStore:
-    """Encoded pairs, read from disk as they are needed.
+    """Encoded pairs, read from disk on demand.
 
     Args:
-        prefix: As given to ``write_store``.
+        prefix: The ``prefix`` given to ``write_store``.
 
     Attributes:
-        source_lengths: (N,) int32, tokens of each source, the end token counted.
+        source_lengths: (N,) int32, tokens of each source, including the end token.
         target_lengths: (N,) int32, the same for the targets.
 
     Raises:
-        StoreError: Files are missing, cut short or of another format.
+        StoreError: Files are missing, truncated or of another format.
 
     Example:
-        >>> write_store(Path("data/train"), [([7, 8], [9])])
+        >>> block = EncodedSentences.from_lists([[7, 8]]), EncodedSentences.from_lists([[9]])
+        >>> write_store(Path("data/train"), [block])
         >>> EncodedStore(Path("data/train")).batch([0])["source"]
         array([[7, 8, 3]], dtype=int32)
     """
@@ -209,8 +173,8 @@ class EncodedStore:
             path = _file(prefix, f"{side}.ids")
             count = path.stat().st_size // np.dtype(header["ids"]).itemsize
             if len(lengths) != header["pairs"] or lengths.min() < 1 or ends[-1] != count:
-                raise StoreError(f"{path}: the ids, the lengths and {prefix}.json do not fit")
-            # An empty file cannot be mapped: every sentence of this side is empty.
+                raise StoreError(f"{path}: the ids, the lengths and {prefix}.json do not match")
+            # An empty file, where every sentence of a side is empty, cannot be mapped.
             self._ids[side] = (
                 np.memmap(path, header["ids"], mode="r") if count else np.zeros(0, np.int32)
             )
@@ -225,33 +189,33 @@ class EncodedStore:
     def batch(
         self, indices: Sequence[int] | np.ndarray, shape: tuple[int, int, int] | None = None
     ) -> dict[str, np.ndarray]:
-        """The pairs at ``indices`` as padded arrays.
+        """Return the pairs at ``indices`` as padded arrays.
 
         Args:
             indices: (B,) positions in the store.
-            shape: (B, S, T) to pad up to; None pads to the longest sentence of each side. Rows
-                added this way are padding throughout.
+            shape: (B, S, T) to pad up to; None pads to the longest sentence of each side. Added
+                rows are all padding.
 
         Returns:
-            Int32 arrays: ``source`` (B, S), ids, END, then PAD; ``target`` (B, T), START, ids,
-            then PAD; ``labels`` (B, T), ids, END, then PAD.
+            Int32 arrays: ``source`` (B, S) of ids, END, then PAD; ``target`` (B, T) of START,
+            ids, then PAD; ``labels`` (B, T) of ids, END, then PAD.
 
         Raises:
             StoreError: ``shape`` is too small for these pairs.
         """
         rows = np.asarray(indices, np.int64)
-        least = (
+        minimum = (
             len(rows),
             int(self.source_lengths[rows].max(initial=0)),
             int(self.target_lengths[rows].max(initial=0)),
         )
-        count, source, target = shape or least
-        if (count, source, target) != tuple(np.maximum(least, (count, source, target))):
-            raise StoreError(f"shape: expected at least {least} for this batch, got {shape}")
+        count, source, target = shape or minimum
+        if (count, source, target) != tuple(np.maximum(minimum, (count, source, target))):
+            raise StoreError(f"shape: expected at least {minimum} for this batch, got {shape}")
         labels = self._padded("target", rows, count, target)
         shifted = np.full_like(labels, PAD)
         shifted[: len(rows), :1] = START
-        # The decoder reads what stands before each label; it never reads END.
+        # The decoder reads the token before each label; it never reads END.
         shifted[:, 1:] = np.where(labels[:, :-1] == END, PAD, labels[:, :-1])
         return {
             "source": self._padded("source", rows, count, source),
@@ -260,14 +224,14 @@ class EncodedStore:
         }
 
     def _padded(self, side: str, rows: np.ndarray, count: int, width: int) -> np.ndarray:
-        """(count, width) int32: each sentence of ``rows``, END, then PAD."""
-        words = (self._lengths[side][rows] - 1)[:, None]  # (B, 1), END not counted
+        """Return (count, width) int32: each sentence of ``rows``, END, then PAD."""
+        tokens = (self._lengths[side][rows] - 1)[:, None]  # (B, 1), END not counted
         columns = np.arange(width)[None, :]
-        real = columns < words  # (B, width)
+        real = columns < tokens  # (B, width)
         padded = np.full((count, width), PAD, np.int32)
         inside = padded[: len(rows)]
         inside[real] = self._ids[side][(self._starts[side][rows][:, None] + columns)[real]]
-        inside[columns == words] = END
+        inside[columns == tokens] = END
         return padded
 
 
@@ -277,9 +241,7 @@ def _read_header(prefix: Path) -> dict[str, Any]:
         header = json.loads(path.read_text(encoding="utf-8"))
         if header["format"] != FORMAT or header["ids"] not in (SMALL, LARGE):
             raise StoreError(f"{path}: expected format {FORMAT}, got {header['format']!r}")
-        sizes = {
-            f"{side}.{kind}": header["bytes"][f"{side}.{kind}"] for side in SIDES for kind in KINDS
-        }
+        sizes = {ending: header["bytes"][ending] for ending in FILES}
         int(header["pairs"])
     except FileNotFoundError:
         raise StoreError(f"{path}: expected the header of an encoded store, no such file") from None

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.data.corpus import DataError
+from keras_transformer.data.errors import DataError
 
-# The names under which sets keep their held-out sentences.
+# Names of the dev split in various sets.
 _DEV_SPLITS = ("validation", "dev", "valid", "val")
 
 # NAME[/CONFIG][:VERSION][:SPLIT]; a split may be a slice, as in train[:10%].
@@ -22,9 +22,9 @@ def read(spec: str, source: str, target: str, split: str) -> Iterator[tuple[str,
 
     Args:
         spec: ``NAME/CONFIG[:SPLIT]``, such as ``wmt14_translate/de-en:test``.
-        source: Language code that is read. The order of the codes in CONFIG plays no part.
-        target: Language code that is written.
-        split: Used where ``spec`` has none; ``dev`` means whatever the set calls it.
+        source: Source language code. The order of the codes in CONFIG does not matter.
+        target: Target language code.
+        split: Split to read if ``spec`` names none; ``dev`` stands for the set's own name of it.
 
     Raises:
         DataError: No such set, language or split, or it could not be downloaded.
@@ -55,13 +55,13 @@ def _builder(name: str) -> Any:
     try:
         return tfds.builder(name)
     except ValueError as error:
-        # Its message goes on with the names of all sets.
+        # The other lines of its message list all sets.
         first = str(error).splitlines()[0]
         raise DataError(f"tfds:{name}: {first}{_configs(name)}") from error
 
 
 def _configs(name: str) -> str:
-    """The configurations of a set, as the end of a sentence; "" where it has none."""
+    """Return the configurations of a set as the end of a sentence; "" if it has none."""
     import tensorflow_datasets as tfds
 
     try:
@@ -104,15 +104,15 @@ def _default_split(builder: Any, name: str, split: str) -> str:
 
 
 def _prepare(builder: Any, name: str) -> None:
-    """Download and convert the set, unless that was done before."""
+    """Download and convert the set unless that was done before."""
     try:
         builder.download_and_prepare()
-    except Exception as error:  # network, checksum, disk, parser: every set has its own
+    except Exception as error:  # network, checksum, disk or parser: each set raises its own
         raise DataError(_failure(builder, name, error)) from error
 
 
 def _failure(builder: Any, name: str, error: Exception) -> str:
-    """What failed, and how to bring the files by hand."""
+    """Describe the failure and how to provide the files by hand."""
     folder = Path(builder.data_dir)
     # data_dir is ROOT/NAME/CONFIG/VERSION.
     root = folder.parents[len(Path(builder.info.full_name).parts) - 1]

@@ -1,54 +1,42 @@
-"""Text to ids and back: SentencePiece, in Python and in the graph.
+"""SentencePiece tokenizer, in Python and in the graph.
 
-The normaliser (``normalization.py``) lives inside the model file, so both tokenizers see
-the same text. Byte fallback spells any character that has no piece of its own, so the
-unknown id never comes out of real text. ``<s>``, ``<pad>`` and the like typed by a person
-are plain text: the special pieces are control pieces, which no text can produce.
+The normalizer (``normalization.py``) is part of the model file, so both implementations see the
+same text. Byte fallback spells any character outside the vocabulary, so real text never gives
+the unknown id. ``<s>``, ``<pad>`` and the like in a text are plain text: the special tokens are
+control pieces of SentencePiece, which no text can produce.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import os
-import random
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from keras_transformer import system
 from keras_transformer.config import DataConfig
 from keras_transformer.data import normalization
+from keras_transformer.data.tokenizer_sample import replace_rare_characters
 from keras_transformer.errors import UserError
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
 
-# Control pieces and bytes, present in every model.
-_FIXED_PIECES = 4 + 256
-# Bytes of text, both sides together, that the pieces are learned from; a larger corpus is
-# sampled evenly. SentencePiece takes some 30 bytes of memory for each, so that learning
-# stays below 2 GiB with TensorFlow beside it. A line costs as much as some more of them.
-_SAMPLE = 40_000_000
-_LINE = 16
-# A constant, because SentencePiece adds up its threads' counts in floating point: the
-# same corpus must give the same file on every machine.
+# Constant, because SentencePiece sums the counts of its threads in floating point: the same
+# corpus must give the same file on every machine.
 _THREADS = 4
-# Characters seen less often are spelled in bytes: a piece met once in training leaves an
-# embedding that learned nothing. On 26,000 English-Chinese pairs that frees 4 % of a
-# vocabulary of 10,000 and touches 0.3 % of the characters of unseen text.
-_CHARACTER_COUNT = 2
-# Scores are rounded to this fraction of a nat. The SentencePiece releases behind Python
-# and behind tensorflow-text add up scores in different order, and in float32 two ways of
-# cutting a word that score nearly the same then come out differently, even in everyday
-# sentences. Sums of 64ths are exact up to 2^24 / 64, some 30,000 tokens, so both agree.
+# Scores are rounded to this fraction of a nat. The SentencePiece releases in Python and in
+# tensorflow-text sum scores in a different order, and in float32 two segmentations of nearly
+# the same score then differ, even in everyday sentences. Sums of 64ths are exact up to
+# 2^24 / 64, about 30,000 tokens, so both agree.
 _SCORE_STEPS = 64
 
 
 class TokenizerError(UserError):
-    """Text or model files from which no tokenizer can be made; the message says why."""
+    """Text or model files from which no tokenizer can be built; the message says why."""
 
 
 class SentencePiece:
@@ -56,10 +44,10 @@ class SentencePiece:
 
     Args:
         proto: The bytes of a model file.
-        name: What to call it in errors, such as its path.
+        name: Name in error messages, such as its path.
 
     Raises:
-        TokenizerError: Not a model, or one with other special ids.
+        TokenizerError: Not a model, or a model with other special ids.
     """
 
     def __init__(self, proto: bytes, name: str = "tokenizer model") -> None:
@@ -85,21 +73,21 @@ class SentencePiece:
 
     @property
     def size(self) -> int:
-        """Pieces in the vocabulary, special ones and bytes counted."""
+        """Vocabulary size, including special tokens and bytes."""
         return int(self._model.get_piece_size())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without start and end; an empty list for a blank text."""
+        """Return the ids of each text, without start and end; none for a blank text."""
         try:
             return self._model.encode(list(texts), num_threads=1)
-        except TypeError:  # a lone surrogate, as a badly decoded command line leaves behind
-            return self._model.encode([_mended(text) for text in texts], num_threads=1)
+        except TypeError:  # a lone surrogate, as in a badly decoded command line
+            return self._model.encode([_fix_surrogates(text) for text in texts], num_threads=1)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each sequence; special ids are silent, broken bytes become U+FFFD.
+        """Return the text of each sequence; special ids are skipped, broken bytes are U+FFFD.
 
         Raises:
-            TokenizerError: An id that the vocabulary does not have.
+            TokenizerError: An id is outside the vocabulary.
         """
         rows = [[int(token) for token in row] for row in ids]
         try:
@@ -109,20 +97,20 @@ class SentencePiece:
             raise TokenizerError(f"ids: expected 0 to {self.size - 1}, got {wrong}") from None
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The piece behind each id; a space is U+2581."""
+        """Return the subword piece of each id; a space is U+2581."""
         return [self._model.id_to_piece(int(token)) for token in ids]
 
     def join(self, pieces: Sequence[str]) -> str:
-        """The text of ``pieces``; what is no piece of the vocabulary is unknown."""
+        """Return the text of subword pieces; pieces outside the vocabulary are unknown."""
         return self._model.decode(list(pieces))
 
     def graph(self) -> Any:
-        """The same tokenizer as TensorFlow ops, for an exported graph.
+        """Build the same tokenizer as TensorFlow ops, for an exported graph.
 
-        Its ``tokenize`` and ``detokenize`` agree with ``encode`` and ``decode``. A new
-        object each time, and not kept: seeding TensorFlow (``tf.random.set_seed``,
-        ``keras.utils.set_random_seed``) or clearing the session destroys the resource
-        behind it, so call this after seeding.
+        Its ``tokenize`` and ``detokenize`` agree with ``encode`` and ``decode``. Each call
+        builds a new object: seeding TensorFlow (``tf.random.set_seed``,
+        ``keras.utils.set_random_seed``) or clearing the session destroys the resource it
+        refers to, so call this after seeding.
 
         Returns:
             A ``tensorflow_text.SentencepieceTokenizer`` of int32 ids, without start and end.
@@ -136,11 +124,11 @@ class SentencePiece:
 
 
 class Tokenizer:
-    """The tokenizers of both languages; one and the same where the vocabulary is joint.
+    """The tokenizers of both languages; the same one for a joint vocabulary.
 
     Args:
-        source: Tokenizer of what is read.
-        target: Tokenizer of what is written.
+        source: Tokenizer of the source language.
+        target: Tokenizer of the target language.
     """
 
     def __init__(self, source: SentencePiece, target: SentencePiece) -> None:
@@ -149,35 +137,35 @@ class Tokenizer:
 
     @property
     def joint(self) -> bool:
-        """Whether both languages share one vocabulary."""
+        """Return whether both languages share one vocabulary."""
         return self.source.proto == self.target.proto
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of both models, in hexadecimal: the same vocabulary, the same text."""
+        """SHA-256 of both models in hexadecimal."""
         digests = (hashlib.sha256(side.proto).digest() for side in (self.source, self.target))
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @classmethod
     def train(cls, sources: Iterable[str], targets: Iterable[str], config: DataConfig) -> Tokenizer:
-        """Learn the pieces from the two sides of a corpus.
+        """Learn the vocabulary from the two sides of a corpus.
 
         The same text gives the same tokenizer, bit for bit. A corpus too small for
-        ``config.vocabulary_size`` gives as many pieces as it can (``source.size``).
+        ``config.vocabulary_size`` gives a smaller vocabulary (``source.size``).
 
         Args:
-            sources: Lines of the source side; read once, and all held in memory: a large
-                corpus goes through ``sample`` first.
+            sources: Lines of the source side, read once and held in memory: a large corpus
+                goes through ``sample`` first.
             targets: Lines of the target side, likewise.
-            config: ``algorithm``, ``vocabulary`` and ``joint`` are used.
+            config: ``algorithm``, ``vocabulary_size`` and ``joint`` are used.
 
         Raises:
-            TokenizerError: A side without any text.
+            TokenizerError: A side has no text.
         """
         sides = {"source": list(sources), "target": list(targets)}
         for side, lines in sides.items():
             if not any(line.strip() for line in lines):
-                raise TokenizerError(f"{side} side: expected text to learn pieces from, got none")
+                raise TokenizerError(f"{side} side: expected text to learn from, got none")
         if config.joint:
             both = SentencePiece(_train(sides.pop("source") + sides.pop("target"), config))
             return cls(both, both)
@@ -186,10 +174,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: Path) -> Tokenizer:
-        """Read what ``save`` wrote.
+        """Read the files that ``save`` wrote.
 
         Raises:
-            TokenizerError: Files missing or damaged, or with other special ids.
+            TokenizerError: Files are missing or damaged, or have other special ids.
         """
         if (directory / "joint.model").exists():
             both = _read(directory / "joint.model")
@@ -205,15 +193,18 @@ class Tokenizer:
         return cls(_read(directory / "source.model"), _read(directory / "target.model"))
 
     def save(self, directory: Path) -> None:
-        """Write ``joint.model``, or ``source.model`` and ``target.model``; each appears whole."""
+        """Write ``joint.model``, or ``source.model`` and ``target.model``, each atomically.
+
+        Raises:
+            FileError: A file cannot be written.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         models = {"source.model": self.source.proto, "target.model": self.target.proto}
         if self.joint:
             models = {"joint.model": self.source.proto}
         for name, proto in models.items():
-            aside = directory / f".{name}.{os.getpid()}"
-            aside.write_bytes(proto)
-            os.replace(aside, directory / name)
+            with system.atomic_file(directory / name) as partial:
+                partial.write_bytes(proto)
         for name in {"joint.model", "source.model", "target.model"} - models.keys():
             (directory / name).unlink(missing_ok=True)
 
@@ -225,80 +216,23 @@ def _read(path: Path) -> SentencePiece:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _mended(text: str) -> str:
-    """Surrogate pairs joined, lone surrogates replaced by U+FFFD."""
+def _fix_surrogates(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def sample(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """All pairs of sentences, or as many as pieces can be learned from in little memory.
-
-    Each has the same chance, and the same pairs give the same sample. It keeps their order.
-
-    Args:
-        pairs: Source and target; streamed.
-    """
-    chance = random.Random(0)
-    rate = 1.0
-    kept: list[tuple[float, int, tuple[str, str]]] = []  # its draw and its size, the pair
-    total = 0
-    for pair in pairs:
-        draw = chance.random()
-        if draw >= rate:
-            continue
-        kept.append((draw, _size(pair), pair))
-        total += kept[-1][1]
-        while total > _SAMPLE and len(kept) > 1:
-            rate *= 0.9
-            kept = [one for one in kept if one[0] < rate] or kept[:1]
-            total = sum(size for _, size, _ in kept)
-    return [pair for _, _, pair in kept]
-
-
-def emptied(lines: list[str]) -> Iterator[str]:
-    """The lines in their order, each taken out of the list: its memory is free for others."""
-    lines.reverse()
-    while lines:
-        yield lines.pop()
-
-
-def _size(pair: tuple[str, str]) -> int:
-    return sum(len(text.encode("utf-8", "surrogatepass")) + _LINE for text in pair)
-
-
-def _without_rare_characters(lines: list[str], vocabulary: int) -> Iterator[str]:
-    """The lines with each character that gets no piece of its own replaced by a space.
-
-    They are used up.
-
-    At most half of the vocabulary goes to single characters, so that any size that
-    ``DataConfig`` allows can be trained on any script. (SentencePiece's own
-    ``character_coverage`` goes no lower than 0.98, and fails instead.)
-    """
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line)
-    room = max((vocabulary - _FIXED_PIECES) // 2, 1)
-    # By count, then by code point: ties must not depend on the order of the lines.
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    often = [character for character in ranked if counts[character] >= _CHARACTER_COUNT]
-    kept = set((often or ranked)[:room])
-    rare = {ord(character): " " for character in ranked if character not in kept}
-    return (line.translate(rare) for line in emptied(lines))
 
 
 def _train(lines: list[str], config: DataConfig) -> bytes:
     sentencepiece.set_min_log_level(2)  # errors only: it logs hundreds of lines
     plain = normalization.normalizer(space_marks=False)
     normal = [line for line in plain.Normalize(lines) if line]
-    lines.clear()  # a large sample is not to be in memory twice, and SentencePiece copies it
+    lines.clear()  # a large sample must not be in memory twice: SentencePiece copies it
     if not normal:
         raise TokenizerError(
-            "training text: expected visible characters to learn pieces from, got none"
+            "training text: expected visible characters to learn a vocabulary from, got none"
         )
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_without_rare_characters(normal, config.vocabulary_size),
+        sentence_iterator=replace_rare_characters(normal, config.vocabulary_size),
         model_writer=model,
         model_type=config.algorithm,
         vocab_size=config.vocabulary_size,
@@ -310,7 +244,7 @@ def _train(lines: list[str], config: DataConfig) -> bytes:
         bos_id=START,
         eos_id=END,
         normalizer=normalization.normalizer(),
-        max_sentence_length=1 << 30,  # the largest: longer lines would be left out silently
+        max_sentence_length=1 << 30,  # the largest: longer lines would be skipped silently
         num_threads=_THREADS,
         minloglevel=2,
     )

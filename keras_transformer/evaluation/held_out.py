@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_transformer.data.corpus import read_lines, read_pairs
+from keras_transformer.data.lines import read_lines
+from keras_transformer.data.pairs import read_pairs
 from keras_transformer.evaluation.metrics import EvaluationError, group
 
 

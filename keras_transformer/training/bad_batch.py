@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from keras_transformer import system
-from keras_transformer.data.batches import BatchPlan
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.data.tokenizer import END, PAD
 
 FILE = "bad_batch.json"
@@ -40,9 +39,7 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
         {"position": int(position), "source": source, "target": target}
         for position, source, target in zip(positions, sources, targets, strict=True)
     ]
-    text = json.dumps({"step": step, "pairs": pairs}, ensure_ascii=False, indent=1)
-    with system.atomic_file(folder / FILE) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+    system.write_json(folder / FILE, {"step": step, "pairs": pairs})
     return folder / FILE
 
 

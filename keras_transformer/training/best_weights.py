@@ -73,12 +73,12 @@ class BestWeights:
             step: Step of the checkpoint.
         """
         if self._writes and step in self._ranked_steps(records):
-            self._run.save_one_of_the_best(model, step)
+            self._run.save_checkpoint_weights(model, step)
 
     def remove_unranked(self, records: list[dict[str, Any]]) -> None:
         """Delete the weights in ``best/`` that are no longer among the ``keep_best``."""
         if self._writes:
-            self._run.keep_only(self._ranked_steps(records))
+            self._run.delete_checkpoint_weights_except(self._ranked_steps(records))
 
     def _ranked_steps(self, records: list[dict[str, Any]]) -> set[int]:
         """Return the steps of the ``keep_best`` best checkpoints; none for a single one."""

@@ -13,8 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import Config, SearchConfig
-from keras_transformer.data.batches import BatchPlan, dataset
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.batches import dataset
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import bleu
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Translator

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.compat.tensorflow import slurm_tasks
-from keras_transformer.data.batches import Shares
+from keras_transformer.data.batches import Shards
 from keras_transformer.errors import UserError
 
 WORKER_LOST = 75
@@ -86,10 +86,10 @@ class Distribution:
         return int(self.strategy.num_replicas_in_sync)
 
     @property
-    def shares(self) -> Shares:
+    def shards(self) -> Shards:
         """The shards of each batch that this worker's devices take."""
         here = self.devices // self.workers
-        return Shares(self.devices, self.worker * here, here)
+        return Shards(self.devices, self.worker * here, here)
 
     def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
         """Broadcast the chief's values; every worker calls this and waits for the others.
@@ -149,7 +149,7 @@ class Distribution:
         def replica_sum() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
             # A worker with several devices counts once.
-            first = replica.replica_id_in_sync_group % self.shares.wanted == 0
+            first = replica.replica_id_in_sync_group % self.shards.count == 0
             mine = tf.where(first, own, tf.zeros_like(own))
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 

@@ -8,8 +8,8 @@ import math
 import keras
 
 from keras_transformer.config import TrainConfig
-from keras_transformer.data.batches import BatchPlan
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.run import Run
 from keras_transformer.training.best_weights import BestWeights
 from keras_transformer.training.checkpoints import Checkpoints

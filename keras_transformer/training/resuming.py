@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.config import Config, to_dict
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.run import Run, RunError
 from keras_transformer.training.distribution import Distribution, DistributionError
 from keras_transformer.training.parts import TrainingParts
@@ -85,14 +85,14 @@ def _open_as_chief(
 ) -> tuple[Run, Prepared]:
     if not resume:
         run, prepared = Run.create(path, config, log)
-        stack.enter_context(run.alone())
+        stack.enter_context(run.locked())
         return run, prepared
     run = Run.open(path)
     config = with_vocabulary_of(run.config, config)
     check_resumable(run.config, config, accept_changes)
     run = dataclasses.replace(run, config=config)
-    stack.enter_context(run.alone())
-    return run, run.prepared_anew(log) if accept_changes else run.prepared(log)
+    stack.enter_context(run.locked())
+    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
 
 
 def _open_after_chief(

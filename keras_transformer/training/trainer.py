@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
-from keras_transformer.data.prepare import Prepared
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import metrics
 from keras_transformer.run import Run
 from keras_transformer.training import bad_batch
@@ -187,7 +187,7 @@ class Trainer:
             parts.model.fit(
                 parts.distribution.strategy.distribute_datasets_from_function(
                     lambda _: dataset(
-                        parts.prepared.train, parts.plan, step, shares=parts.distribution.shares
+                        parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
                     )
                 ),
                 shuffle=False,

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data import corpus
-from keras_transformer.data.corpus import FEW_COLUMNS, CleaningReport, Overlap, Pair, clean
+from keras_transformer.data import pairs as pairs_module
+from keras_transformer.data.cleaning import CleaningReport, Overlap, clean
+from keras_transformer.data.pairs import FEW_COLUMNS, Pair
 
 CORPUS = [
     Pair(1, "a cat", "eine Katze"),
@@ -28,7 +29,7 @@ def cleaned(**options: bool) -> tuple[list[int], CleaningReport]:
     return [pair.line for pair in kept], report
 
 
-def test_only_what_is_no_pair_is_dropped_by_default() -> None:
+def test_only_blank_and_incomplete_pairs_are_dropped_by_default() -> None:
     lines, report = cleaned()
     assert lines == [1, 5, 6, 7, 9, 10]
     assert report.read == 10
@@ -56,7 +57,7 @@ def test_texts_become_one_trimmed_line() -> None:
     pairs = {pair.line: pair for pair in clean(CORPUS, DataConfig(), report)}
     assert pairs[7] == Pair(7, "x y z", "a b")
     assert pairs[6] == Pair(6, "OK", "OK")
-    # Other spaces are the tokenizer's affair.
+    # The tokenizer normalizes other spaces.
     assert pairs[10].source == "no\u00a0break"
     assert report.examples["with control characters inside"] == [7]
 
@@ -100,7 +101,7 @@ def test_cleaning_streams() -> None:
     assert [next(stream).line for _ in range(3)] == [1, 2, 3]
 
 
-def test_overlap_counts_held_out_sentences() -> None:
+def test_overlap_counts_dev_sources_in_the_training_text() -> None:
     train = [Pair(1, "a", "x"), Pair(2, "b ", "y"), Pair(3, "b", "y")]
     overlap = Overlap(iter([Pair(1, "b", "other"), Pair(2, "b", "y"), Pair(3, "c", "z")]))
     assert overlap.count == 0
@@ -112,14 +113,14 @@ def test_overlap_counts_held_out_sentences() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_reading_by_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_the_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     whole = [cleaned(), cleaned(drop_duplicates=True, drop_identical=True)]
-    monkeypatch.setattr(corpus, "CHUNK", size)
+    monkeypatch.setattr(pairs_module, "BLOCK_SIZE", size)
     assert [cleaned(), cleaned(drop_duplicates=True, drop_identical=True)] == whole
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\u200e \u200f", "\u3000", "\ufeff\u00ad"])
-def test_what_nobody_sees_is_blank(text: str) -> None:
+def test_invisible_text_is_blank(text: str) -> None:
     report = CleaningReport()
     assert list(clean([Pair(1, text, "x"), Pair(2, "x", text)], DataConfig(), report)) == []
     assert report.dropped == {"blank on one side": 2}

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer.data.corpus import DataError, read_pairs
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.pairs import read_pairs
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -15,7 +16,7 @@ EN_DE = {
 
 
 class TinyTranslate(tfds.core.GeneratorBasedBuilder):
-    """A set of four sentences, made on the spot."""
+    """A set of four sentences."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [  # noqa: RUF012
@@ -92,7 +93,7 @@ def test_unknown_sets_and_configurations() -> None:
         texts("tfds:", "en", "xx")
 
 
-def test_a_failed_download_says_what_to_put_where(
+def test_a_failed_download_names_urls_and_folder(
     data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TinyTranslate, "url_infos", {TinyTranslate.URL: None})

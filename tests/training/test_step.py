@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_transformer.cli.workers import free_ports
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.batches import Shares
+from keras_transformer.data.batches import Shards
 from keras_transformer.model import transformer
 from keras_transformer.training.distribution import Distribution, DistributionError, slurm_places
 from keras_transformer.training.optimizer import Reduced
@@ -52,11 +52,11 @@ def batch(source: list[list[int]], labels: list[list[int]]) -> Any:
     return {"source": np.array(source, np.int32), "target": target}, real
 
 
-def dealt(batches: Any, shares: Shares) -> Iterator[Any]:
+def dealt(batches: Any, shards: Shards) -> Iterator[Any]:
     """As `data.batches.dataset` does it: row by row, a row of padding where none is left."""
     for source, labels in batches:
-        for share in range(shares.first, shares.first + shares.wanted):
-            rows = slice(share, None, shares.count)
+        for shard in range(shards.first, shards.first + shards.count):
+            rows = slice(shard, None, shards.total)
             yield batch(source[rows] or [[0]], labels[rows] or [[0]])
 
 
@@ -82,7 +82,7 @@ def trained_weights(distribution: Distribution, **options: Any) -> list[np.ndarr
     with distribution.strategy.scope():
         built = model(**options)
     data = distribution.strategy.distribute_datasets_from_function(
-        lambda _: stream(list(dealt(BATCHES, distribution.shares)))
+        lambda _: stream(list(dealt(BATCHES, distribution.shards)))
     )
     built.fit(data, steps_per_epoch=len(BATCHES), shuffle=False, verbose=0)
     return [np.asarray(weight) for weight in built.get_weights()]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import Config
-from keras_transformer.data.corpus import DataError
+from keras_transformer.data.errors import DataError
 from keras_transformer.evaluation.metrics import EvaluationError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.optional_dependencies import missing
@@ -74,7 +74,7 @@ def test_a_short_run_leaves_a_whole_folder(trained: Run) -> None:
     assert kept == {"step-2.index", "step-4.index", "step-6.index"}
     assert len((trained.path / "dev.translations.txt").read_text().splitlines()) == 5
     log = (trained.path / "log.txt").read_text()
-    assert "tokenizer: learning 300 pieces" in log  # from before there was a folder
+    assert "tokenizer: learning a vocabulary of 300" in log  # from before there was a folder
     assert "average of the last 2 checkpoints" in log
     # The folder alone is enough to translate, and sizes are filled in.
     opened = Run.open(trained.path)
@@ -207,7 +207,7 @@ def test_what_would_make_another_run_is_not_resumed(
 
 
 def test_a_run_that_another_process_trains_is_not_resumed(trained: Run) -> None:
-    with trained.alone(), pytest.raises(FileError, match="another process"):
+    with trained.locked(), pytest.raises(FileError, match="another process"):
         trainer.train(trained.config, trained.path, resume=True)
 
 

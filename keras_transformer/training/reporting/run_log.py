@@ -99,8 +99,7 @@ class RunLog:
         kept = [record for record in _records(path) if record.get("step", math.inf) <= step]
         if path.exists() and not self._silent:
             text = "".join(json.dumps(record) + "\n" for record in kept)
-            with system.atomic_file(path) as partial:
-                partial.write_text(text, encoding="utf-8")
+            system.write_text(path, text)
         return kept
 
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_transformer.config import Config
-from keras_transformer.data.batches import BatchPlan
+from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.positions import PositionalEncoding
 from keras_transformer.training.distribution import Distribution

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.config import Config, ModelConfig, TrainConfig
-from keras_transformer.data.batches import BatchPlan
+from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
 from keras_transformer.training.distribution import Distribution

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from keras_transformer.data import phrasebook
-from keras_transformer.data.corpus import FEW_COLUMNS, DataError, Pair, read_lines, read_pairs
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.pairs import FEW_COLUMNS, Pair, read_pairs
 from keras_transformer.errors import UserError
 
 
@@ -18,41 +19,6 @@ def write(path: Path, content: bytes) -> Path:
 
 def texts(spec: object, source: str = "en", target: str = "de") -> list[tuple[int, str, str]]:
     return [(p.line, p.source, p.target) for p in read_pairs(str(spec), source, target)]
-
-
-@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_lines_are_what_wc_counts(tmp_path: Path, name: str) -> None:
-    inside = "a\u2028b\x0bc\x0cd\x85e\u2029f\x1cg\rh"
-    path = write(tmp_path / name, f"\ufeffone\r\n\n{inside}\n\ufefflast".encode())
-    assert list(read_lines(path)) == ["one", "", inside, "\ufefflast"]
-
-
-def test_a_file_without_lines(tmp_path: Path) -> None:
-    assert list(read_lines(write(tmp_path / "a.en", b""))) == []
-    assert list(read_lines(write(tmp_path / "b.en", b"\n"))) == [""]
-
-
-def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.en", b"fine\nau\xdfen\n")
-    with pytest.raises(DataError, match=r"a\.en:2: expected UTF-8 text, got byte 0xdf at byte 3"):
-        list(read_lines(path))
-    path = write(tmp_path / "utf16.en", "hello\n".encode("utf-16"))
-    with pytest.raises(DataError, match=r"utf16\.en:1: expected UTF-8"):
-        list(read_lines(path))
-
-
-def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.en: cannot be read \(No such file"):
-        list(read_lines(tmp_path / "none.en"))
-    with pytest.raises(DataError, match=r"cannot be read \(Is a directory"):
-        list(read_lines(tmp_path))
-    broken = write(tmp_path / "a.en.gz", b"line\n" * 100_000)
-    broken.write_bytes(broken.read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"a\.en\.gz: cannot be read after line \d+"):
-        list(read_lines(broken))
-    (tmp_path / "b.en.gz").write_bytes(b"plain text")
-    with pytest.raises(DataError, match=r"b\.en\.gz: cannot be read .*gzip"):
-        list(read_lines(tmp_path / "b.en.gz"))
 
 
 @pytest.mark.parametrize(("first", "second"), itertools.product(["", ".gz"], repeat=2))
@@ -75,7 +41,7 @@ def test_different_line_counts_name_both(tmp_path: Path, longer: str) -> None:
         texts(tmp_path / "t")
 
 
-def test_missing_files_say_what_was_tried_and_what_is_there(tmp_path: Path) -> None:
+def test_missing_files_name_candidates_and_similar_files(tmp_path: Path) -> None:
     write(tmp_path / "train.en", b"a\n")
     write(tmp_path / "train.fr", b"a\n")
     with pytest.raises(DataError) as caught:
@@ -91,7 +57,7 @@ def test_missing_files_say_what_was_tried_and_what_is_there(tmp_path: Path) -> N
         texts(tmp_path / "train", "en", "en")
 
 
-def test_errors_come_before_the_first_pair_where_a_file_is_missing(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_before_the_first_pair(tmp_path: Path) -> None:
     write(tmp_path / "train.en", b"a\n")
     with pytest.raises(DataError):
         next(read_pairs(str(tmp_path / "train"), "en", "de"))
@@ -137,7 +103,7 @@ def test_an_empty_corpus_is_refused(tmp_path: Path, names: list[str]) -> None:
 
 @pytest.fixture
 def phrases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A phrasebook of one sentence a split."""
+    """A phrasebook of one sentence per split."""
     monkeypatch.setattr(phrasebook, "pairs", lambda split: [(f"{split} me", f"{split}我")])
 
 
@@ -157,13 +123,13 @@ def test_builtin_splits_and_directions() -> None:
         ("builtin:phrasebook", "de", "expected .* en and zh, or zh and en, got 'en' and 'de'"),
     ],
 )
-def test_builtin_mistakes(spec: str, target: str, message: str) -> None:
+def test_invalid_builtin_specs_are_refused(spec: str, target: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         texts(spec, "en", target)
 
 
 def test_reading_streams(tmp_path: Path) -> None:
-    # The third line is broken; the first two arrive before that is found.
+    # The third line is broken; the first two arrive before it is read.
     write(tmp_path / "t.tsv", b"a\tb\nc\td\n\xff\t\n")
     stream = read_pairs(str(tmp_path / "t.tsv"), "en", "de")
     assert [next(stream).source, next(stream).source] == ["a", "c"]

@@ -1,0 +1,9 @@
+"""Errors in parallel text."""
+
+from __future__ import annotations
+
+from keras_transformer.errors import UserError
+
+
+class DataError(UserError):
+    """Parallel text that cannot be used; the message names the file, and the line if any."""

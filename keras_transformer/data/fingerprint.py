@@ -1,0 +1,87 @@
+"""Fingerprint of prepared data: configuration, corpus files and tokenizer they were made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.config import DataConfig
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.pairs import corpus_files
+from keras_transformer.data.prepared import read_json
+from keras_transformer.data.tokenizer import Tokenizer
+
+FORMAT = 2
+"""Version of the files that ``prepare`` writes."""
+
+Fingerprint = dict[str, Any]
+"""``format``, ``data`` (fields of the configuration), ``files`` (size, time, hash by path)."""
+
+
+def fingerprint(config: DataConfig, dev: str) -> Fingerprint:
+    """Describe what prepared data depend on, without the hashes of the corpus files.
+
+    Args:
+        config: The configuration.
+        dev: The spec of the held-out pairs.
+    """
+    data = dataclasses.asdict(config)
+    del data["on_long"]  # about translation, not about these files
+    files: dict[str, dict[str, Any]] = {}
+    for spec in (config.train, dev):
+        for path in corpus_files(spec, config.source, config.target):
+            status = path.stat()
+            files[str(path)] = {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+    return {"format": FORMAT, "data": data, "files": files}
+
+
+def add_hashes(values: Fingerprint) -> None:
+    """Add the SHA-256 of each corpus file to a fingerprint."""
+    for path, state in values["files"].items():
+        state["sha256"] = _sha256(Path(path))
+
+
+def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) -> None:
+    """Refuse data that were prepared from something else.
+
+    A corpus file that no longer exists is no difference: its encoded pairs are complete. Nor is
+    another modification time, as of a copied file, if the content is the same.
+
+    Args:
+        current: The fingerprint of the configuration now.
+        path: The file of the stored fingerprint.
+        tokenizer: The tokenizer that the data must be encoded with; None accepts any.
+
+    Raises:
+        DataError: The fingerprints differ, or the stored one cannot be read.
+    """
+    stored = read_json(path)
+    if stored.get("format") != FORMAT:
+        raise DataError(f"{path}: expected format {FORMAT}, got {stored.get('format')}")
+    differences = []
+    fields = stored.get("data", {})
+    for name, value in current["data"].items():
+        if fields.get(name) != value:
+            differences.append(f"data.{name} {fields.get(name)!r}, got {value!r}")
+    for file, state in current["files"].items():
+        before = stored.get("files", {}).get(file)
+        if before is None or not _is_unchanged(Path(file), before, state):
+            differences.append(f"{file} unchanged, got a file of other content")
+    if tokenizer is not None and stored.get("tokenizer") != tokenizer.fingerprint:
+        differences.append("the same tokenizer, got another one")
+    if differences:
+        raise DataError(f"{path.parent} was prepared before: expected {'; '.join(differences)}")
+
+
+def _is_unchanged(path: Path, before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Return whether a file has the same content; it is read only if its time differs."""
+    if before["bytes"] != now["bytes"]:
+        return False
+    return before["modified_ns"] == now["modified_ns"] or before["sha256"] == _sha256(path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
