@@ -1,18 +1,18 @@
-"""How fast translations are found, beside OpenNMT-tf and CTranslate2 on the same machine.
+"""Decoding speed beside OpenNMT-tf and CTranslate2 on the same machine.
 
   python benchmarks/decode.py --workload fixed
   python benchmarks/decode.py --workload trained --run runs/m30k
   python benchmarks/decode.py --workload length --plot decode.png
 
-- fixed: the base model with 32,000 pieces and untrained weights writes exactly --length tokens,
-  in batches of 32 and one sentence at a time. Sources are random, as long as real sentences.
-  With --workers 2 two batches are computed side by side, and no sentence alone.
-- trained: a run translates real text, each contestant with the batch size that suits it best.
-- length: what a token costs us as the translation grows, with and without the cache.
+- fixed: the base model with a vocabulary of 32,000 and random weights writes exactly --length
+  tokens, in batches of 32 and one sentence at a time. Sources are random, as long as real
+  sentences. With --workers 2 two batches run in parallel, and single sentences are left out.
+- trained: a run translates real text, each contestant with its best batch size.
+- length: the cost of a token as the translation grows, with and without the cache.
 
-All contestants have the same weights. Each is a process of its own with all processors; in each
-round they are measured in turn, back and forth, after start and warm-up. Printed are medians,
-and how far the rounds lie apart. The peers' environments are made at the first call.
+All contestants have the same weights, each in its own process with all processors. After a warm-up
+they are measured in turn, in alternating order. The table shows medians over the rounds and their
+spread. The first call creates the peers' environments.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Figures = dict[str, Any]
 
 
 def texts(data: Path, language: str) -> list[str]:
-    """The lines of the test set in a language."""
+    """Return the lines of the test set in a language."""
     file = data / "multi30k" / f"test_2016_flickr.{language}"
     if not file.is_file():
         raise SystemExit(f"{file}: not found; name the folder of multi30k by --data")
@@ -58,14 +58,14 @@ def texts(data: Path, language: str) -> list[str]:
 
 
 def random_sources(lines: list[str], vocabulary: int) -> list[list[int]]:
-    """For each line as many random ids as it has words and signs, and END."""
+    """Return random ids for each line, one per word or punctuation mark, and END."""
     dice = random.Random(1)
     lengths = [len(re.findall(r"\w+|[^\w\s]", line)) for line in lines]
     return [[*(dice.randrange(END + 1, vocabulary) for _ in range(n)), END] for n in lengths]
 
 
 class Field:
-    """The contestants, started with the same weights.
+    """Contestants started with the same weights.
 
     Args:
         arguments: Of the command line.
@@ -89,7 +89,7 @@ class Field:
         self.running = [Running(one, pythons[one], settings) for one in chosen]
 
     def measure(self, requests: dict[Contestant, dict[str, Any]], repeats: int) -> list[Case]:
-        """Have all answer in turn, forwards in one round and backwards in the next."""
+        """Ask all contestants in turn, forwards in one round and backwards in the next."""
         cases = [Case() for _ in self.running]
         pairs = list(zip(self.running, cases, strict=True))
         for turn in range(repeats):
@@ -100,13 +100,13 @@ class Field:
         return cases
 
     def end(self) -> None:
-        """Let all go."""
+        """End all contestants."""
         for one in self.running:
             one.end()
 
 
 def figures(one: Running, case: Case, sentences: int, tokens: int) -> Figures:
-    """What a contestant did in a case."""
+    """Return the figures of a contestant in a case."""
     seconds = median(case.seconds)
     return {
         "contestant": one.contestant.name,
@@ -124,7 +124,7 @@ def figures(one: Running, case: Case, sentences: int, tokens: int) -> Figures:
 
 
 def fixed(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures]]:
-    """Translations of one length by the base model."""
+    """Measure translations of one length by the base model."""
     vocabulary = 32_000
     model = ModelConfig(source_vocabulary_size=vocabulary, target_vocabulary_size=vocabulary)
     field = Field(arguments, settings_for(arguments, folder, model, task="exact", run=None))
@@ -150,7 +150,7 @@ def fixed(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures
 
 
 def trained(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures]]:
-    """Real text by a trained run."""
+    """Measure translations of real text by a trained run."""
     from sacrebleu import corpus_bleu
 
     run = Run.open(arguments.run)
@@ -199,7 +199,7 @@ def trained(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figur
 
 
 def length(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figures]]:
-    """Milliseconds of each token, with the cache and without."""
+    """Measure milliseconds per token, with and without the cache."""
     model = ModelConfig(source_vocabulary_size=32_000, target_vocabulary_size=32_000)
     settings = settings_for(
         arguments, folder, model, task="positions", run=None, length=PLACES[-1] + HALF + 2
@@ -232,7 +232,7 @@ def length(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Figure
 def settings_for(
     arguments: argparse.Namespace, folder: Path, model: ModelConfig, **more: Any
 ) -> dict[str, Any]:
-    """What a contestant's script must know."""
+    """Return the settings of a contestant's script."""
     return {
         "folder": str(folder),
         "model": dataclasses.asdict(model),
@@ -245,7 +245,7 @@ def settings_for(
 
 
 def table(rows: list[Figures]) -> str:
-    """The figures of a case in Markdown."""
+    """Return the figures of a case as Markdown."""
     if "cache" in rows[0]:
         return length_table(rows)
     own = [row for row in rows if row["contestant"].startswith("ours")]
@@ -274,7 +274,7 @@ def table(rows: list[Figures]) -> str:
 
 
 def length_table(rows: list[Figures]) -> str:
-    """Milliseconds of a token at some places."""
+    """Return milliseconds per token at some positions, as Markdown."""
     head = ["", *(f"ms at token {place}" for place in PLACES), "last to first"]
     body = []
     for row in rows:
@@ -285,13 +285,13 @@ def length_table(rows: list[Figures]) -> str:
 
 
 def markdown(head: list[str], body: list[list[str]]) -> str:
-    """A table."""
+    """Return a Markdown table."""
     rule = ["---" for _ in head]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *body])
 
 
 def machine() -> dict[str, Any]:
-    """Where and beside what this ran."""
+    """Describe the machine and its load."""
     found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     return {
         "processor": found[1] if found else platform.processor(),
@@ -301,7 +301,7 @@ def machine() -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -352,7 +352,7 @@ WORKLOADS = {"fixed": fixed, "trained": trained, "length": length}
 
 
 def main() -> None:
-    """Measure, print, and write where asked to."""
+    """Measure, print and, if asked, write a report."""
     arguments = parse()
     place = machine()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,20 +1,19 @@
-"""What a training step keeps in memory: attention in blocks, and layers computed anew.
+"""Memory of a training step: blockwise attention and gradient checkpointing.
 
   python benchmarks/memory.py --workload attention
   python benchmarks/memory.py --workload step
   python benchmarks/memory.py --plot memory.png
 
 - attention: forward and backward pass of one self-attention layer of the base model (8 heads of
-  64, attention dropout 0.1, padding), at growing lengths with the same number of sentences; in
-  blocks also as a decoder's, where half of the blocks lie in the future and are passed over.
-- step: a whole step of the base model (32,000 pieces, loss, Adam) on long and short sentences.
+  64, attention dropout 0.1, padding), at growing lengths with the same number of sentences;
+  blockwise attention also in a decoder, where half of the blocks are masked and skipped.
+- step: a whole step of the base model (vocabulary 32,000, loss, Adam) on long and short sentences.
 
-Each case is a process of its own. After a step on a few tokens, which loads what every step
-needs, the kernel's mark of the greatest resident size is reset (Linux, /proc/self/clear_refs).
-"MiB" is that mark after one step, less the resident size before it: what the step needs on
-top of weights, Adam's moments and program. Time is that of the fastest of --repeats later
-steps, by the clock and, in brackets, of all processors together, which counts where the machine
-has other work.
+Each case runs in its own process. After a warm-up step on a few tokens the peak resident size is
+reset (Linux, /proc/self/clear_refs). "MiB" is the peak during one step minus the resident size
+before it: the memory of the step beyond weights, Adam's moments and the program. The time is
+that of the fastest of --repeats later steps: wall-clock time and, in brackets, processor time of
+all cores, which is the better figure on a busy machine.
 
 A case that would need more than --limit is not run. Its figure is that of half the length
 times four, and marked as estimated: plain attention keeps matrices of length x length.
@@ -45,13 +44,13 @@ Figures = dict[str, Any]
 
 
 def memory(key: str) -> float:
-    """A line of /proc/self/status, in MiB."""
+    """Return an entry of /proc/self/status, in MiB."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) / MIB for line in file if line.startswith(key))
 
 
 def attention_step(case: Figures) -> Callable[[int, int], Any]:
-    """Forward and backward pass of a layer, for a number of sentences and their length."""
+    """Return the forward and backward pass of a layer as a function of batch size and length."""
     import tensorflow as tf
 
     from keras_transformer.model.attention import MultiHeadAttention
@@ -77,7 +76,7 @@ def attention_step(case: Figures) -> Callable[[int, int], Any]:
 
 
 def model_step(case: Figures) -> Callable[[int, int], Any]:
-    """A step of the base model, for a number of sentences and their length."""
+    """Return a step of the base model as a function of batch size and length."""
     import keras
     import tensorflow as tf
 
@@ -110,7 +109,7 @@ def model_step(case: Figures) -> Callable[[int, int], Any]:
 
 
 def measure(case: Figures) -> Figures:
-    """Memory and time of a case; for a process of its own."""
+    """Measure memory and time of a case, in its own process."""
     prepare = (attention_step if case["workload"] == "attention" else model_step)(case)
     prepare(2, 8)()
     run = prepare(case["sentences"], case["length"])
@@ -129,7 +128,7 @@ def measure(case: Figures) -> Figures:
 
 
 def in_process(case: Figures, kept: list[Figures]) -> Figures:
-    """`measure` in a new process, or what is known of the case already."""
+    """Run `measure` in a new process, or return the known result of the case."""
     for row in kept:
         if case.items() <= row.items():
             return row
@@ -144,7 +143,7 @@ def in_process(case: Figures, kept: list[Figures]) -> Figures:
 
 
 def attention(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Figures]:
-    """One layer at growing lengths."""
+    """Measure one layer at growing lengths."""
     for name, kind, causal in (
         ("plain", "plain", False),
         ("blockwise", "blockwise", False),
@@ -163,7 +162,7 @@ def attention(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Fi
 
 
 def step(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Figures]:
-    """The base model."""
+    """Measure the base model."""
     for sentences, length in SHAPES:
         for kind, gradient_checkpointing in (
             ("plain", False),
@@ -183,7 +182,7 @@ def step(arguments: argparse.Namespace, kept: list[Figures]) -> Iterator[Figures
 
 
 def table(rows: list[Figures]) -> str:
-    """The figures in Markdown."""
+    """Return the figures as Markdown."""
     cases = list(dict.fromkeys((row["sentences"], row["length"]) for row in rows))
     head = ["", *(f"{sentences} x {length}" for sentences, length in cases)]
     lines = [head, ["---" for _ in head]]
@@ -194,14 +193,14 @@ def table(rows: list[Figures]) -> str:
 
 
 def cell(row: Figures) -> str:
-    """MiB and seconds."""
+    """Format MiB and seconds."""
     if row["estimated"]:
         return f"{row['mib']:,.0f} MiB (estimated)"
     return f"{row['mib']:,.0f} MiB, {row['seconds']:.2f} s ({row['processor_seconds']:.2f})"
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -227,7 +226,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, print, and write where asked to."""
+    """Measure, print and, if asked, write a report."""
     arguments = parse()
     if arguments.case:
         print(json.dumps(measure(arguments.case)))

@@ -1,4 +1,4 @@
-"""Draws the report of ``decode.py --workload length`` or of ``memory.py`` that it reads:
+"""Plots of the reports of ``decode.py --workload length`` and ``memory.py``:
 ``python plot.py FILE``."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 
 def length(results: dict[str, Any]) -> Any:
-    """Milliseconds of each token, with the cache and without."""
+    """Draw milliseconds per token, with and without the cache."""
     ((case, rows),) = results.items()
     figure, axes = plt.subplots(figsize=(7, 4))
     for row in rows:
@@ -25,7 +25,7 @@ def length(results: dict[str, Any]) -> Any:
 
 
 def memory(results: dict[str, Any]) -> Any:
-    """Memory of attention by length, and of whole steps; what was measured of them."""
+    """Draw the memory of attention by length and of whole steps, as far as measured."""
     drawings = {"attention": attention, "step": step}
     figure, axes = plt.subplots(1, len(results), figsize=(6 * len(results), 4), squeeze=False)
     for place, (workload, rows) in zip(axes[0], results.items(), strict=True):
@@ -35,7 +35,7 @@ def memory(results: dict[str, Any]) -> Any:
 
 
 def attention(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """MiB by length."""
+    """Draw MiB by length."""
     for name in dict.fromkeys(row["name"] for row in rows):
         own = [row for row in rows if row["name"] == name]
         points = [(row["length"], row["mib"]) for row in own]
@@ -56,7 +56,7 @@ def attention(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def step(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """MiB of each way to train, side by side for each shape of batch."""
+    """Draw MiB of each way to train, grouped by batch shape."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     cases = list(dict.fromkeys((row["sentences"], row["length"]) for row in rows))
     width = 0.8 / len(cases)

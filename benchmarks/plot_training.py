@@ -1,4 +1,4 @@
-"""Draws reports of ``train.py`` that it reads as a list: ``python plot_training.py FILE``."""
+"""Plot of a list of reports of ``train.py``: ``python plot_training.py FILE``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 
 
 def main() -> None:
-    """Tokens per second of each contestant, one picture for each model."""
+    """Draw tokens per second of each contestant, one picture per model."""
     reports = json.load(sys.stdin)
     figure, pictures = plt.subplots(1, len(reports), figsize=(4 * len(reports), 3.4), squeeze=False)
     for report, axes in zip(reports, pictures[0], strict=True):

@@ -48,7 +48,7 @@ SENTENCES = [
 
 @dataclass
 class Load:
-    """What one connection has seen."""
+    """Measurements of one connection."""
 
     seconds: list[float] = field(default_factory=list)
     rows: int = 0
@@ -56,7 +56,7 @@ class Load:
 
 
 class Server:
-    """The server in a process of its own.
+    """Server in its own process.
 
     Args:
         folder: An exported model.
@@ -81,11 +81,11 @@ class Server:
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection of its own."""
+        """Open a connection."""
         return http.client.HTTPConnection(self.url.hostname or "", self.url.port, timeout=120)
 
     def predict(self, connection: http.client.HTTPConnection, texts: list[str]) -> None:
-        """Send sentences; see that as many translations come back."""
+        """Send sentences and check the number of translations."""
         body = json.dumps({"instances": texts}).encode()
         connection.request("POST", f"{self.url.path}:predict", body)
         reply = connection.getresponse()
@@ -96,13 +96,13 @@ class Server:
             raise ValueError("an answer is missing")
 
     def memory(self) -> float:
-        """Resident memory in MiB."""
+        """Return resident memory in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
 
     def end(self) -> int:
-        """Ask it to stop; its exit status."""
+        """Stop the server; return its exit status."""
         self.process.terminate()
         return self.process.wait(60)
 
@@ -140,7 +140,7 @@ def press(server: Server, sentences: list[str], connections: int, seconds: float
 
 @contextlib.contextmanager
 def direct_calls(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that calls the signature itself: a sentence in, seconds out, line by line."""
+    """Start a process that calls the signature directly: a sentence in, seconds out, per line."""
     versions = [int(place.name) for place in folder.iterdir() if place.name.isdecimal()]
     command = [sys.executable, __file__, "--direct", str(folder / str(max(versions)))]
     with subprocess.Popen(
@@ -155,7 +155,7 @@ def direct_calls(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def call_directly(folder: Path) -> None:
-    """The other end of ``direct_calls``."""
+    """Serve ``direct_calls``."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers
 
@@ -173,7 +173,7 @@ def call_directly(folder: Path) -> None:
 def overhead(
     server: Server, folder: Path, sentences: list[str], rounds: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds by REST and directly, measured in turn; the first round is left out."""
+    """Return seconds by REST and directly, measured in turn without the first round."""
     rest, direct = [], []
     with direct_calls(folder) as process:
         assert process.stdin is not None
@@ -197,7 +197,7 @@ def overhead(
 
 @dataclass(frozen=True)
 class Report:
-    """The figures; milliseconds and MiB."""
+    """Figures of a run, in milliseconds and MiB."""
 
     connections: int
     seconds: float
@@ -217,7 +217,7 @@ class Report:
 
 
 def measure(arguments: argparse.Namespace, sentences: list[str]) -> tuple[Report, list[str]]:
-    """Run everything; the figures, and the errors in words."""
+    """Run everything; return the figures and the errors."""
     server = Server(arguments.folder, arguments.options.split())
     try:
         memory = [server.memory()]
@@ -248,7 +248,7 @@ def measure(arguments: argparse.Namespace, sentences: list[str]) -> tuple[Report
 
 
 def main() -> int:
-    """Measure, print, and fail where there were errors."""
+    """Measure, print, and fail if there were errors."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

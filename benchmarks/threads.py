@@ -1,4 +1,4 @@
-"""Threads for one operation against batches side by side, in the C++ session of a server.
+"""Threads per operation against parallel batches, in the C++ session of a server.
 
   python benchmarks/threads.py export/models/en-de/1 --sentences FILE
 
@@ -23,7 +23,7 @@ SIZES = ((1, 24), (8, 64), (32, 128))  # sentences in a run, sentences in all
 
 
 def measure(folder: Path, lines: list[str], threads: int, repeat: int) -> dict[str, float]:
-    """Milliseconds for each sentence by setting; for a process of its own."""
+    """Measure milliseconds per sentence of a setting, in its own process."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers

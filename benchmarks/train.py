@@ -1,14 +1,14 @@
-"""How fast training goes, beside OpenNMT-tf on the same machine.
+"""Training speed beside OpenNMT-tf on the same machine.
 
   python benchmarks/train.py --model tiny
   python benchmarks/train.py --model base --steps 3 --rounds 3
   python benchmarks/train.py --draw train.png tiny.json base.json
 
-The contestants train the same network on the same pieces of Multi30k English-German, each by its
-own loop on its own batches. Each is a process of its own with all processors; in each round they
-take some steps in turn, back and forth, after some steps of warm-up, while the others sleep.
-Printed are medians of the rounds, and how far the rounds lie apart. A token is a piece of source
-or target, the end counted, padding not. The peer's environment is made at the first call.
+All contestants train the same network on Multi30k English-German with the same subword
+vocabulary, each with its own loop and batches, in its own process with all processors. After a
+warm-up they take some steps in turn, in alternating order, while the others sleep. The table shows
+medians over the rounds and their spread. Tokens are those of source and target, end tokens
+included, padding excluded. The first call creates the peer's environment.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Figures = dict[str, Any]
 
 
 def configuration(model: str, batch_tokens: int, data: DataConfig, prepared: Prepared) -> Config:
-    """A preset with the sizes of a corpus.
+    """Return a preset with the vocabulary sizes of a corpus.
 
     Args:
         model: The preset.
@@ -68,7 +68,7 @@ def configuration(model: str, batch_tokens: int, data: DataConfig, prepared: Pre
 
 
 def write_words(prepared: Prepared, folder: Path) -> None:
-    """Write the pairs as OpenNMT-tf reads them: ``source``, ``target`` and ``vocabulary``.
+    """Write the pairs in the format of OpenNMT-tf: ``source``, ``target`` and ``vocabulary``.
 
     A word is the number of a piece. The vocabulary has as many entries as ours: OpenNMT-tf
     adds the one for unknown words itself.
@@ -94,7 +94,7 @@ def write_words(prepared: Prepared, folder: Path) -> None:
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
-    """Have all train in turn, forwards in one round and backwards in the next."""
+    """Train all contestants in turn, forwards in one round and backwards in the next."""
     data = corpus(arguments.data)
     prepared = prepare(data, folder, lambda line: print(line, file=sys.stderr, flush=True))
     write_words(prepared, folder / "words")
@@ -130,7 +130,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[Figures]:
 
 
 def figures(name: str, rounds: list[Figures], steps: int) -> Figures:
-    """What a contestant did.
+    """Return the figures of a contestant.
 
     Args:
         name: Its name.
@@ -154,7 +154,7 @@ def figures(name: str, rounds: list[Figures], steps: int) -> Figures:
 
 
 def waiting(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
-    """The share of time that our steps wait for data, by type of arithmetic."""
+    """Return the share of time that our steps wait for data, by precision."""
     data = corpus(arguments.data)
     prepared = prepare(data, folder, lambda line: None)
     config = configuration(arguments.model, arguments.batch_tokens, data, prepared)
@@ -174,13 +174,13 @@ def waiting(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 
 
 def corpus(folder: Path) -> DataConfig:
-    """Multi30k English-German, one vocabulary of 10,000 pieces."""
+    """Return Multi30k English-German with a joint vocabulary of 10,000 entries."""
     place = folder / "multi30k"
     return DataConfig(str(place / "train"), str(place / "val"), source="en", target="de")
 
 
 def settings(one: Contestant, config: Config, folder: Path) -> dict[str, Any]:
-    """What a contestant's script must know."""
+    """Return the settings of a contestant's script."""
     train = dataclasses.replace(config.train, precision=one.dtype)
     return {
         "task": "train",
@@ -192,7 +192,7 @@ def settings(one: Contestant, config: Config, folder: Path) -> dict[str, Any]:
 
 
 def table(rows: list[Figures]) -> str:
-    """The figures in Markdown; the last column has each speed over that of the peer."""
+    """Return the figures as Markdown; the last column is the speed relative to the peer's."""
     peer = next((row for row in rows if row["contestant"].startswith("OpenNMT")), None)
     columns = {
         "": lambda row: row["contestant"],
@@ -225,7 +225,7 @@ def draw(venvs: Path, picture: Path, reports: list[Path]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -264,7 +264,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, print, and write where asked to."""
+    """Measure, print and, if asked, write a report."""
     arguments = parse()
     if arguments.draw:
         draw(arguments.venvs, arguments.draw, arguments.reports)

@@ -39,7 +39,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the hidden path beside ``path`` that holds it while it is incomplete."""
+    """Return the hidden path of a folder while it is incomplete."""
     return path.with_name(f".{path.name}.partial")
 
 
@@ -50,7 +50,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         FileError: The file cannot be written; what was at ``path`` stays.
     """
-    partial = partial_path(path)
+    # The extension stays the same, because libraries derive the format from it.
+    partial = path.with_name(f".partial.{path.name}")
     try:
         yield partial
         os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""The run folder: made whole or not at all, and read by everything that comes later."""
+"""The run folder: created atomically, and read by all later commands."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import dataclasses
 import json
 import multiprocessing
 import os
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,15 +19,16 @@ import yaml
 
 from keras_transformer import run as runs
 from keras_transformer.config import Config, from_dict, to_dict
-from keras_transformer.data.corpus import DataError
+from keras_transformer.data.errors import DataError
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
 from keras_transformer.system import FileError
+from tests.support.disk import file_size_limit
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """Of the smallest network, on a corpus of a few words."""
+    """Configure the smallest model on a corpus of a few words."""
     folder = tmp_path_factory.mktemp("corpus")
     for name, lines in (("train", 30), ("dev", 3)):
         for language in ("a", "b"):
@@ -51,23 +51,18 @@ def create(path: Path, config: Config) -> Run:
     return Run.create(path, config, lambda line: None)[0]
 
 
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory, config: Config) -> Run:
+    return create(tmp_path_factory.mktemp("runs") / "run", config)
+
+
 @pytest.fixture
-def run(tmp_path: Path, config: Config) -> Run:
-    return create(tmp_path / "run", config)
+def run(created: Run, tmp_path: Path) -> Run:
+    """A copy, to change."""
+    return Run.open(shutil.copytree(created.path, tmp_path / "run"))
 
 
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """As where a disk is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-# Making
+# Creating
 
 
 def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
@@ -80,7 +75,7 @@ def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
         "data",
     }
     assert os.listdir(tmp_path / "some") == ["run"]
-    assert any("pieces" in line for line in lines)
+    assert any("vocabulary size" in line for line in lines)
     size = prepared.tokenizer.source.size
     assert (
         run.config.model.source_vocabulary_size == run.config.model.target_vocabulary_size == size
@@ -93,7 +88,7 @@ def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
     assert len(opened.prepared(lines.append).train) == len(prepared.train) == 30
 
 
-def test_a_library_under_another_name_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_under_another_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_LIBRARIES", ("numpy", "no-such-tensorflow"))
     found = runs.versions()
     assert found["numpy"] == np.__version__
@@ -105,7 +100,7 @@ def test_an_empty_folder_may_be_there(tmp_path: Path, config: Config) -> None:
     assert create(tmp_path / "run", config).best_weights.parent == tmp_path / "run"
 
 
-def test_what_is_there_is_not_touched(
+def test_existing_files_are_not_touched(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,12 +112,12 @@ def test_what_is_there_is_not_touched(
         ("full", "full: exists already; go on with it by --resume, or name another --run"),
         ("file", "file: expected a folder to make, found something else"),
         ("link", "link: expected a folder to make, found something else"),
-        ("file/run", "file/run: cannot make the run folder: "),
+        ("file/run", "file/run: cannot be written: "),
         (".", "expected the name of a folder to make"),
         ("..", "expected the name of a folder to make"),
         ("/", "expected the name of a folder to make"),
     ):
-        with pytest.raises(RunError, match=message):
+        with pytest.raises((RunError, FileError), match=message):
             create(Path(name), config)
     assert sorted(os.listdir(tmp_path)) == ["file", "full", "link"]
     assert (tmp_path / "full" / "precious").read_text() == "1"
@@ -161,12 +156,12 @@ def test_an_interrupted_start_leaves_nothing(
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, config: Config) -> None:
-    with files_of_at_most(100), pytest.raises(RunError, match="run: cannot make the run folder"):
+    with file_size_limit(100), pytest.raises(FileError, match="cannot be written"):
         create(tmp_path / "run", config)
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_killed_start_left_is_cleared(tmp_path: Path, config: Config) -> None:
+def test_leftovers_of_a_killed_start_are_removed(tmp_path: Path, config: Config) -> None:
     left = tmp_path / ".run.partial"
     (left / "data").mkdir(parents=True)
     (left / "data" / "fingerprint.json").write_text("{}")
@@ -175,10 +170,10 @@ def test_what_a_killed_start_left_is_cleared(tmp_path: Path, config: Config) -> 
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_two_processes_cannot_make_one_run(tmp_path: Path, config: Config) -> None:
+def test_two_processes_cannot_create_one_run(tmp_path: Path, config: Config) -> None:
     staging = tmp_path / ".run.partial"
     staging.mkdir()
-    with Run(staging, config).alone(), pytest.raises(FileError, match="another process"):
+    with Run(staging, config).locked(), pytest.raises(FileError, match="another process"):
         create(tmp_path / "run", config)
     assert staging.is_dir()  # it belongs to the other one
     create(tmp_path / "run", config)
@@ -199,7 +194,7 @@ def test_two_processes_cannot_make_one_run(tmp_path: Path, config: Config) -> No
         (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected a number above 0"),
     ],
 )
-def test_a_folder_that_is_no_run_is_named(
+def test_an_invalid_run_folder_is_named(
     tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     if content is not None:
@@ -209,14 +204,14 @@ def test_a_folder_that_is_no_run_is_named(
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_changed_configuration_is_stored(run: Run) -> None:
+def test_a_changed_configuration_is_written(run: Run) -> None:
     train = dataclasses.replace(run.config.train, max_steps=7)
     dataclasses.replace(run, config=dataclasses.replace(run.config, train=train)).write_config()
     assert Run.open(run.path).config.train.max_steps == 7
 
 
 def hold(path: str, config: Config, held: Callable[[], None], free: Callable[[], None]) -> None:
-    with Run(Path(path), config).alone():
+    with Run(Path(path), config).locked():
         held()
         free()
 
@@ -228,88 +223,121 @@ def test_the_lock_holds_between_processes_and_ends_with_them(run: Run) -> None:
     other.start()
     try:
         assert held.wait(30)
-        with pytest.raises(FileError, match="in use by another process"), run.alone():
+        with pytest.raises(FileError, match="in use by another process"), run.locked():
             pass
     finally:
-        other.kill()  # it has no chance to tidy up
+        other.kill()  # without any cleanup
         other.join()
-    with run.alone():
+    with run.locked():
         pass
 
 
 # Weights
 
 
-def filled(config: Config, value: float) -> keras.Model:
+def constant_model(config: Config, value: float) -> keras.Model:
     model = transformer.build(config.model)
     model.set_weights([np.full(weight.shape, value) for weight in model.get_weights()])
     return model
 
 
-def test_the_best_weights_come_back(run: Run) -> None:
+def test_saved_best_weights_are_loaded(run: Run) -> None:
     with pytest.raises(RunError, match="no best.weights.h5 yet; it comes with the first check"):
         run.model()
-    model = filled(run.config, 0.5)
+    model = constant_model(run.config, 0.5)
     model.compile(optimizer="adam")
     model.optimizer.build(model.trainable_variables)
     run.save_best(model)
-    assert not list(run.path.glob(".writing*"))
+    assert not list(run.path.glob(".partial.*"))
     for weight in Run.open(run.path).model().get_weights():
         np.testing.assert_array_equal(weight, 0.5)
-    with h5py.File(run.best_weights) as file:  # the moments would treble it
+    with h5py.File(run.best_weights) as file:  # Adam's moments would triple the size
         assert "optimizer" not in file
 
 
-def test_weights_may_be_kept_in_bfloat16(run: Run) -> None:
-    run.save_best(filled(run.config, 1 / 3))
+def test_weights_can_be_loaded_in_bfloat16(run: Run) -> None:
+    run.save_best(constant_model(run.config, 1 / 3))
     for weight in run.model("bfloat16").weights:
         assert weight.dtype == "bfloat16"
         # Eight binary digits: 171 / 512.
         np.testing.assert_array_equal(keras.ops.cast(weight, "float32"), 0.333984375)
 
 
-@pytest.mark.filterwarnings("ignore:Skipping nested container")  # the message says it better
+@pytest.mark.filterwarnings("ignore:Skipping nested container")  # the error message is clearer
 @pytest.mark.parametrize(
-    "change",
+    ("saved", "opened"),
     [
-        {"d_ff": 8},
-        {"encoder_layers": 2},  # the file has less than the model
-        {"positions": "learned"},
-        {"norm": "pre"},
+        ({"d_ff": 8}, {}),
+        ({}, {"encoder_layers": 2}),  # the file has fewer weights than the model
+        ({"encoder_layers": 2}, {}),  # and more
+        ({}, {"positions": "learned"}),
+        ({"norm": "pre"}, {}),
     ],
 )
-def test_weights_of_another_architecture_are_refused(run: Run, change: dict) -> None:
-    other = dataclasses.replace(run.config, model=dataclasses.replace(run.config.model, **change))
-    for stored, opened in ((run.config, other), (other, run.config)):
-        run.save_best(filled(stored, 0.5))
-        with pytest.raises(RunError, match=r"best\.weights\.h5: (cannot be loaded|expected the)"):
-            dataclasses.replace(run, config=opened).model()
+def test_weights_of_another_architecture_are_refused(run: Run, saved: dict, opened: dict) -> None:
+    def changed(change: dict) -> Config:
+        return dataclasses.replace(
+            run.config, model=dataclasses.replace(run.config.model, **change)
+        )
+
+    run.save_best(constant_model(changed(saved), 0.5))
+    with pytest.raises(RunError, match=r"best\.weights\.h5: (cannot be loaded|expected the)"):
+        dataclasses.replace(run, config=changed(opened)).model()
 
 
 @pytest.mark.parametrize("keep", [0, 1000])
 def test_damaged_weights_are_refused(run: Run, keep: int) -> None:
-    run.save_best(filled(run.config, 0.5))
+    run.save_best(constant_model(run.config, 0.5))
     run.best_weights.write_bytes(run.best_weights.read_bytes()[:keep])
     with pytest.raises(RunError, match=r"best\.weights\.h5: cannot be loaded"):
         run.model()
 
 
-def test_a_full_disk_keeps_the_best_weights_of_before(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run.save_best(filled(run.config, 0.5))
+def test_a_full_disk_keeps_the_earlier_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.save_best(constant_model(run.config, 0.5))
     run.write_dev_translations(["eins"])
-    with files_of_at_most(2000), pytest.raises(FileError, match="translations.txt: cannot be wr"):
+    with file_size_limit(2000), pytest.raises(FileError, match="translations.txt: cannot be wr"):
         run.write_dev_translations(["x" * 3000])
-    # Not by the same means: HDF5 crashes on files that it cannot write.
+    # Not by a size limit: HDF5 crashes on files that it cannot write.
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
     with pytest.raises(FileError, match=r"0\.0 MB are to be written, 1\.0 MB are free"):
-        run.save_best(filled(run.config, 0.25))
-    assert not list(run.path.glob(".writing*"))
+        run.save_best(constant_model(run.config, 0.25))
+    assert not list(run.path.glob(".partial.*"))
     assert run.model().get_weights()[0].flat[0] == 0.5
     assert (run.path / "dev.translations.txt").read_text() == "eins\n"
 
 
-def test_the_stored_configuration_is_plain_yaml(run: Run) -> None:
+def test_weights_of_the_best_checkpoints_are_kept(run: Run) -> None:
+    model = constant_model(run.config, 0.5)
+    for step in (2, 4):
+        run.save_checkpoint_weights(model, step)
+    run.delete_checkpoint_weights_except({4, 6})
+    assert os.listdir(run.path / "best") == ["4.weights.h5"]
+
+
+def test_a_changed_corpus_is_prepared_again(tmp_path: Path, config: Config) -> None:
+    folder = Path(shutil.copytree(Path(config.data.train).parent, tmp_path / "corpus"))
+    data = dataclasses.replace(config.data, train=str(folder / "train"), dev=str(folder / "dev"))
+    run = create(tmp_path / "run", dataclasses.replace(config, data=data))
+    lines: list[str] = []
+    assert len(run.prepare_again(lines.append).train) == 30
+    assert "as prepared before" in lines[0]  # it has not changed yet
+
+    for language in ("a", "b"):
+        with (folder / f"train.{language}").open("a") as file:
+            file.write(f"{language}\n")
+    with pytest.raises(DataError, match=r"train\.a unchanged, got a file of other content"):
+        run.prepared(lines.append)
+    assert len(run.prepare_again(lines.append).train) == 31
+    assert len(run.prepared(lines.append).train) == 31
+    assert {path.name for path in run.path.iterdir()} == {
+        "config.yaml",
+        "versions.json",
+        "tokenizer",
+        "data",
+    }
+
+
+def test_the_written_configuration_is_plain_yaml(run: Run) -> None:
     text = (run.path / "config.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(text) == to_dict(run.config)

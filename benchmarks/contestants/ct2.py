@@ -1,4 +1,4 @@
-"""CTranslate2 as a contestant: ``python ct2.py SETTINGS``, see ``protocol.py``.
+"""CTranslate2 as a contestant: ``python ct2.py SETTINGS``; see ``protocol.py``.
 
 Runs in an environment of its own, but for ``prepare``, which is this package's conversion of
 the common weights.
@@ -16,7 +16,7 @@ import protocol
 
 
 class Numbers:
-    """Stands for both sides of a tokenizer where there is no text: each piece is its id.
+    """Stand-in for both sides of a tokenizer in a workload without text: each piece is its id.
 
     Args:
         size: Ids.
@@ -27,7 +27,7 @@ class Numbers:
         self.source = self.target = self
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The names of ids."""
+        """Return the names of ids."""
         return [str(one) for one in ids]
 
 
@@ -52,7 +52,7 @@ def prepare(settings: dict[str, Any]) -> None:
 
 
 def load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The engine, and the options of each call."""
+    """Return the engine and the options of each call."""
     import ctranslate2
 
     engine = ctranslate2.Translator(
@@ -71,7 +71,7 @@ def load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def text(settings: dict[str, Any]) -> Any:
-    """Answers with translations of lines."""
+    """Return a function that translates lines."""
     import sentencepiece
 
     engine, options = load(settings)
@@ -88,7 +88,7 @@ def text(settings: dict[str, Any]) -> Any:
 
 
 def exact(settings: dict[str, Any]) -> Any:
-    """Answers with translations of one length, ids for ids."""
+    """Return a function that translates ids into outputs of one length."""
     engine, options = load(settings)
 
     def answer(request: dict[str, Any]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""The virtual environments of the peers, made where they are not there yet."""
+"""Virtual environments of the peers, created on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUIREMENTS = {
 
 
 def python(folder: Path, name: str) -> str:
-    """The interpreter of an environment.
+    """Return the interpreter of an environment.
 
     Args:
         folder: Where the environments are.
@@ -35,7 +35,7 @@ def python(folder: Path, name: str) -> str:
 
 
 def _base(name: str) -> str:
-    """The Python to make an environment with; TensorFlow 2.13 has none after 3.11."""
+    """Return the Python for an environment; TensorFlow 2.13 supports none after 3.11."""
     if name != "opennmt-tf" or sys.version_info < (3, 12):
         return sys.executable
     for version in ("3.11", "3.10", "3.9"):

@@ -1,4 +1,4 @@
-"""OpenNMT-tf as a contestant: ``python opennmt_tf.py SETTINGS``, see ``protocol.py``.
+"""OpenNMT-tf as a contestant: ``python opennmt_tf.py SETTINGS``; see ``protocol.py``.
 
 Runs in an environment of its own. ``prepare`` gives an OpenNMT-tf Transformer the common
 weights and exports it as OpenNMT-tf does for serving; the other tasks run that SavedModel in a
@@ -26,16 +26,16 @@ PAD, UNKNOWN, START, END = 0, 1, 2, 3  # as in this package
 
 
 def order(vocabulary: int) -> list[int]:
-    """Our id for each id of OpenNMT-tf, which keeps the last one for unknown words."""
+    """Return our id for each id of OpenNMT-tf, whose last id is the unknown word."""
     return [PAD, START, END, *range(END + 1, vocabulary), UNKNOWN]
 
 
 def prepare(settings: dict[str, Any]) -> None:
-    """Make the SavedModel."""
+    """Write the SavedModel."""
     import opennmt
 
     class Positions(opennmt.layers.PositionEncoder):
-        """Positions as in the paper: from 0 on, sine and cosine side by side."""
+        """Sinusoidal positions as in the paper: from 0, sine and cosine interleaved."""
 
         def _encode(self, positions: Any, depth: int) -> tf.Tensor:
             rates = 10000.0 ** (-tf.range(0, depth, 2, dtype=tf.float32) / depth)
@@ -85,7 +85,7 @@ def prepare(settings: dict[str, Any]) -> None:
 
 
 def variables(model: Any) -> Iterator[tf.Variable]:
-    """The weights in the order in which our model has them."""
+    """Return the weights in the order of our model."""
     yield model.features_inputter.embedding
     for stack in (model.encoder, model.decoder):
         for layer in stack.layers:
@@ -109,7 +109,7 @@ def variables(model: Any) -> Iterator[tf.Variable]:
 
 
 class Model:
-    """The SavedModel: lists of our ids in and out."""
+    """SavedModel of OpenNMT-tf: lists of our ids in and out."""
 
     def __init__(self, folder: Path) -> None:
         v1 = tf.compat.v1
@@ -122,7 +122,7 @@ class Model:
         self._outputs = [signature.outputs[name].name for name in ("tokens", "length")]
 
     def translate(self, batch: list[list[int]]) -> list[list[int]]:
-        """Ids that end with END to ids without it."""
+        """Translate ids that end with END into ids without it."""
         longest = max(map(len, batch))
         words = [["</s>" if one == END else str(one) for one in ids] for ids in batch]
         padded = [ids + [""] * (longest - len(ids)) for ids in words]
@@ -133,12 +133,12 @@ class Model:
 
 
 def number(word: bytes) -> int:
-    """Our id of a word."""
+    """Return our id of a word."""
     return int(word) if word.isdigit() else UNKNOWN
 
 
 def text(settings: dict[str, Any]) -> Any:
-    """Answers with translations of lines."""
+    """Return a function that translates lines."""
     import sentencepiece
 
     model = Model(Path(settings["folder"]) / "opennmt-tf")
@@ -158,7 +158,7 @@ def text(settings: dict[str, Any]) -> Any:
 
 
 def exact(settings: dict[str, Any]) -> Any:
-    """Answers with translations of one length, ids for ids."""
+    """Return a function that translates ids into outputs of one length."""
     model = Model(Path(settings["folder"]) / "opennmt-tf")
     return lambda request: [ids for batch in request["batches"] for ids in model.translate(batch)]
 

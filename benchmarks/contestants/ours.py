@@ -1,4 +1,4 @@
-"""This package as a contestant: ``python ours.py SETTINGS``, see ``protocol.py``."""
+"""This package as a contestant: ``python ours.py SETTINGS``; see ``protocol.py``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keras_transformer.run import Run  # noqa: E402
 def search_exactly(
     start: Any, source: tf.Tensor, settings: dict[str, Any], times: Any = None
 ) -> tf.Tensor:
-    """The best translation of just ``length`` tokens, (B, length) ids, END last.
+    """Return the best translation of exactly ``length`` tokens, (B, length) ids, END last.
 
     Args:
         start: ``IncrementalDecoder.start``, or what stands in for it.
@@ -53,7 +53,7 @@ def search_exactly(
 
 
 class WithoutCache:
-    """A step computes the whole network over all tokens so far.
+    """Step function without a cache: each step runs the decoder over the whole prefix.
 
     Args:
         model: A model from ``transformer.build``.
@@ -64,7 +64,7 @@ class WithoutCache:
         self._projection = transformer.projection(model)
 
     def start(self, source: tf.Tensor, beam: int) -> tuple[Any, tf.Tensor]:
-        """As ``IncrementalDecoder.start``; the state: source (R, S), tokens so far (R, t)."""
+        """Return ``(step, state)``; the state is source (R, S) and prefix (R, t)."""
 
         def step(tokens: tf.Tensor, position: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
             source, target = state
@@ -77,7 +77,7 @@ class WithoutCache:
 
 
 class Timed:
-    """Steps that note when each of them begins.
+    """Step function that records the time of each call.
 
     Args:
         steps: What is timed.
@@ -90,7 +90,7 @@ class Timed:
         self.reorder, self.keep = steps.reorder, steps.keep
 
     def __call__(self, tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
-        """As ``Step``; its tokens come when the step before is done."""
+        """Call the step; its tokens arrive when the previous step is done."""
         with tf.control_dependencies([tokens]):
             now = tf.timestamp()
         self._times.scatter_nd_update([[position]], [now])
@@ -98,7 +98,7 @@ class Timed:
 
 
 def build(settings: dict[str, Any]) -> keras.Model:
-    """The network with the weights that all contestants have."""
+    """Return the network with the weights shared by all contestants."""
     model = transformer.build(ModelConfig(**settings["model"]), settings["dtype"])
     with np.load(Path(settings["folder"]) / "weights.npz") as file:
         model.set_weights([file[name] for name in file.files])
@@ -106,7 +106,7 @@ def build(settings: dict[str, Any]) -> keras.Model:
 
 
 def prepare(settings: dict[str, Any]) -> None:
-    """Store the weights of the run, or untrained ones, for all contestants."""
+    """Store the weights of the run, or random ones, for all contestants."""
     if settings["run"]:
         model = Run.open(Path(settings["run"])).model()
     else:
@@ -116,7 +116,7 @@ def prepare(settings: dict[str, Any]) -> None:
 
 
 def text(settings: dict[str, Any]) -> Any:
-    """Answers with translations of lines."""
+    """Return a function that translates lines."""
     run = Run.open(Path(settings["run"]))
     search = dataclasses.replace(
         run.config.search,
@@ -136,7 +136,7 @@ def text(settings: dict[str, Any]) -> Any:
 
 
 def exact(settings: dict[str, Any]) -> Any:
-    """Answers with translations of one length, ids for ids."""
+    """Return a function that translates ids into outputs of one length."""
     workers = settings["workers"]
     if workers > 1:
         tf.config.threading.set_intra_op_parallelism_threads(protocol.threads(workers))
@@ -158,7 +158,7 @@ def exact(settings: dict[str, Any]) -> Any:
 
 
 def positions(settings: dict[str, Any]) -> Any:
-    """Answers with the times, in seconds, at which each step of a search begins."""
+    """Return a function that reports the start time of each search step, in seconds."""
     model = build(settings)
     start = (
         IncrementalDecoder(model, fixed=True).start

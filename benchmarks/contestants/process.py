@@ -1,4 +1,4 @@
-"""A contestant in a process of its own, as seen from the benchmark."""
+"""Contestant in its own process, seen from the benchmark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE = 0.5  # seconds, until threads of the one before have gone to sleep
 
 @dataclass(frozen=True)
 class Contestant:
-    """What takes part.
+    """Contestant of a benchmark.
 
     Args:
         name: As printed.
@@ -44,7 +44,7 @@ CONTESTANTS = {
 
 @dataclass
 class Case:
-    """What was measured of one contestant in one case."""
+    """Measurements of one contestant in one case."""
 
     seconds: list[float] = field(default_factory=list)
     worked: list[float] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Case:
 
 
 class Running:
-    """A contestant that has loaded everything and waits.
+    """Running contestant that has loaded its model.
 
     Args:
         contestant: Which one.
@@ -78,7 +78,7 @@ class Running:
         self.versions: dict[str, str] = ready["versions"]
 
     def ask(self, request: dict[str, Any], case: Case | None = None) -> float:
-        """Have a request answered; the seconds that it took, kept in ``case`` too."""
+        """Send a request, record its seconds in ``case`` and return them."""
         assert self._process.stdin is not None
         time.sleep(_PAUSE)
         print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -90,7 +90,7 @@ class Running:
         return reply["seconds"]
 
     def end(self) -> None:
-        """Let it go."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
@@ -117,11 +117,11 @@ def prepare(contestant: Contestant, python: str, settings: dict[str, Any]) -> No
 
 
 def command(contestant: Contestant, python: str, settings: dict[str, Any]) -> list[str]:
-    """The command line of a contestant."""
+    """Return the command line of a contestant."""
     return [python, str(FOLDER / contestant.script), json.dumps(settings)]
 
 
 def environment(python: str) -> dict[str, str]:
-    """Variables: only our own interpreter finds this package, and TensorFlow keeps quiet."""
+    """Return environment variables: only our own interpreter finds this package."""
     path = {"PYTHONPATH": str(ROOT)} if python == sys.executable else {}
     return os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | path

@@ -1,4 +1,4 @@
-"""How a contestant answers: a line of JSON in, a line of JSON out. Standard library only.
+"""Protocol of a contestant: a line of JSON in, a line of JSON out. Standard library only.
 
 A request has ``batches``, lists of sentences as lists of ids, or ``lines``, text. The answer has
 ``outputs`` (one for each sentence, in order, ids or text), the ``seconds`` that they took, the
@@ -41,24 +41,24 @@ def serve(
 
 
 def quiet() -> int:
-    """Send what libraries print to the standard error; return what the output was."""
+    """Send the output of libraries to standard error; return the original standard output."""
     replies = os.dup(1)
     os.dup2(2, 1)
     return replies
 
 
 def peak() -> float:
-    """The greatest memory that this process has had, MiB."""
+    """Return the peak memory of this process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def threads(workers: int) -> int:
-    """For an operation, where so many batches are computed side by side."""
+    """Return the threads per operation for a number of parallel batches."""
     return max(len(os.sched_getaffinity(0)) // workers, 1)
 
 
 def grouped(lengths: list[int], tokens: int) -> list[list[int]]:
-    """Indices in groups of similar length, the longest first.
+    """Yield indices in groups of similar length, longest first.
 
     Args:
         lengths: Of each sentence.
@@ -74,7 +74,7 @@ def grouped(lengths: list[int], tokens: int) -> list[list[int]]:
 
 
 class Rounds:
-    """The same from within a loop that nobody may leave: it pauses until more is asked for.
+    """Protocol for a training loop: it pauses after each round until the next request.
 
     A request has ``steps``, how often the loop may go round. The answer's ``outputs`` are the
     ``tokens`` of these steps, and the ``positions`` that were computed for them, padding
@@ -92,7 +92,7 @@ class Rounds:
         self._wait()
 
     def count(self, tokens: int, positions: int) -> None:
-        """Note that the loop has gone round once more; ends the process after the last request."""
+        """Count a step; end the process after the last request."""
         self._steps -= 1
         self._tokens += tokens
         self._positions += positions
@@ -111,7 +111,7 @@ class Rounds:
         line = sys.stdin.readline()
         if not line:
             self._file.close()
-            # Threads of the libraries still prepare batches that nobody wants.
+            # Threads of the libraries may still be preparing batches.
             os._exit(0)
         self._steps: int = json.loads(line)["steps"]
         self._tokens = self._positions = 0

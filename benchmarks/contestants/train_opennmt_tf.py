@@ -1,4 +1,4 @@
-"""OpenNMT-tf in training: ``python train_opennmt_tf.py SETTINGS``, see ``protocol.Rounds``.
+"""OpenNMT-tf in training: ``python train_opennmt_tf.py SETTINGS``; see ``protocol.Rounds``.
 
 Runs in an environment of its own. Its ``Runner`` trains as its command line would: own
 batches, own trainer, own step. The text is our pieces, one word for each.
@@ -23,7 +23,7 @@ ROUNDS = protocol.Rounds(REPLIES, ["OpenNMT-tf", "tensorflow"])
 
 
 class _Counting:
-    """A dataset that notes the sizes of the batch it gave last."""
+    """Dataset that records the size of its last batch."""
 
     def __init__(self, batches: tf.data.Dataset) -> None:
         self._batches = batches
@@ -41,7 +41,7 @@ class _Counting:
 
 
 class _PausingTrainer(opennmt.training.Trainer):
-    """Its trainer, which counts each step."""
+    """OpenNMT-tf's trainer, counting steps."""
 
     def _finalize_dataset(self, dataset: Any) -> _Counting:
         self._counting = _Counting(super()._finalize_dataset(dataset))
@@ -72,7 +72,7 @@ def _model(ours: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Train until nobody asks for more."""
+    """Train until the last request."""
     settings = json.loads(sys.argv[1])
     text, config = Path(settings["text"]), settings["config"]
     train, model = config["train"], config["model"]

@@ -1,4 +1,4 @@
-"""This package in training: ``python train_ours.py SETTINGS``, see ``protocol.Rounds``.
+"""This package in training: ``python train_ours.py SETTINGS``; see ``protocol.Rounds``.
 
 ``fit`` of the trainer's model on the trainer's batches.
 """
@@ -28,7 +28,7 @@ from keras_transformer.training.trainer import Trainer  # noqa: E402
 
 
 class _Pausing(keras.callbacks.Callback):
-    """Counts each step, so that the loop pauses after the last one of a round."""
+    """Callback that counts steps and pauses after the last one of a round."""
 
     def __init__(self, rounds: protocol.Rounds, plan: BatchPlan, prepared: Prepared) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Pausing(keras.callbacks.Callback):
         self._step = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """The plan says what the batch was."""
+        """Count the tokens of the batch, known from the plan."""
         number, place = divmod(self._step, self._plan.batches_per_epoch)
         if place == 0:
             self._epoch = self._plan.epoch(number)
@@ -51,7 +51,7 @@ class _Pausing(keras.callbacks.Callback):
 
 
 def _waiting(model: keras.Model, batches: tf.data.Dataset, steps: int) -> float:
-    """The share of time that steps wait for their batch."""
+    """Return the share of time that steps wait for their batch."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def step(batch: Any) -> Any:
@@ -70,7 +70,7 @@ def _waiting(model: keras.Model, batches: tf.data.Dataset, steps: int) -> float:
 
 
 def main() -> None:
-    """Train in rounds, or tell the share of waiting."""
+    """Train in rounds, or report the share of waiting."""
     settings = json.loads(sys.argv[1])
     config: Config = from_dict(settings["config"])
     run = Run(Path(settings["run"]), config)

@@ -1,4 +1,4 @@
-"""A corpus of millions of pairs: prepared and planned in bounded memory."""
+"""Preparation and batch plan of a corpus of millions of pairs in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pytest
 PAIRS = 5_000_000
 REPEATED = 1_000
 
-# What `train` does before its first step, in a process of its own, whose memory and that of
-# the processes which it starts are added up ten times a second. Not by RLIMIT_AS or
-# RLIMIT_DATA: those count what TensorFlow maps and never touches, for each process by itself.
+# Everything that `train` does before its first step, in a process of its own. The memory of the
+# process and its workers is summed ten times a second. RLIMIT_AS and RLIMIT_DATA would count
+# what TensorFlow maps and never touches, separately for each process.
 SCRIPT = """
 import json, os, sys, threading, time
 from pathlib import Path
 import tensorflow
 from keras_transformer.config import DataConfig
-from keras_transformer.data.batches import BatchPlan
+from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.prepare import prepare
 
 def resident(process):
@@ -62,9 +62,9 @@ print(json.dumps({
 
 
 def sentences(seed: int, count: int) -> list[str]:
-    """Sentences of three words that all differ."""
-    chance = random.Random(seed)
-    words = sorted({"".join(chance.choices("abcdefghijklm", k=k)) for k in [3, 5, 7] * 90})
+    """Generate distinct sentences of three words."""
+    generator = random.Random(seed)
+    words = sorted({"".join(generator.choices("abcdefghijklm", k=k)) for k in [3, 5, 7] * 90})
     first, second, third = words[:200], words[:200], words[: -(-count // 40_000)]
     return [f"{a} {b} {c}\n" for c in third for b in second for a in first][:count]
 
@@ -97,7 +97,7 @@ def test_five_million_pairs_in_two_gibibytes(tmp_path: Path) -> None:
     assert found["report"]["dev"]["sources_in_training"] == 5
     assert found["planned"] == [PAIRS - REPEATED] * 2
     assert found["texts"] == ends
-    assert any("evenly drawn" in line for line in found["lines"])
+    assert any("a sample of" in line for line in found["lines"])
     assert any("seconds left" in line for line in found["lines"])
     cores = len(os.sched_getaffinity(0))
     assert found["processes"] == (cores if cores > 1 else 0)

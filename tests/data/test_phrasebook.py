@@ -15,7 +15,7 @@ VOWELS = "aeiou"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """Return all pairs, one a line, English and Chinese parted by a tab."""
+    """Return all pairs, one a line, English and Chinese separated by a tab."""
     return "\n".join("\t".join(pair) for split in SPLITS for pair in pairs(split))
 
 
@@ -57,7 +57,7 @@ def test_splits_share_no_sentence_in_either_language() -> None:
         assert not seen[1] & seen[2]
 
 
-def test_every_held_out_word_and_character_is_trained() -> None:
+def test_every_held_out_word_and_character_is_in_the_training_split() -> None:
     train = pairs("train")
     known_words = {word for english, _ in train for word in _english_words(english)}
     known_characters = {character for _, chinese in train for character in chinese}
@@ -86,7 +86,7 @@ def test_english_is_capitalised_and_single_spaced(everything: list[tuple[str, st
             assert name not in english.split(), english
 
 
-def test_a_tenth_of_the_statements_come_without_stop_too() -> None:
+def test_a_tenth_of_the_statements_also_come_without_a_full_stop() -> None:
     train = pairs("train")
     translation = dict(train)
     stopped = {english for english, _ in train if english.endswith(".")}
@@ -96,7 +96,7 @@ def test_a_tenth_of_the_statements_come_without_stop_too() -> None:
     assert all(translation[english] + "。" == translation[english + "."] for english in twins)
 
 
-def test_love_is_trained() -> None:
+def test_the_example_of_the_readme_is_in_the_training_split() -> None:
     train = dict(pairs("train"))
     assert train["I love you"] == "我爱你"
     assert train["I love you."] == "我爱你。"
@@ -158,7 +158,7 @@ MEASURES = {
 
 
 @pytest.mark.parametrize(("noun", "measure"), MEASURES.items())
-def test_things_are_counted_by_their_own_measure_word(noun: str, measure: str, text: str) -> None:
+def test_each_noun_has_its_own_measure_word(noun: str, measure: str, text: str) -> None:
     every_measure = "本份封件条顶双部台辆把张块支匹头只个根朵棵位场首家所座杯瓶碗盘"
     counted = rf"[一两三四五六七八九十这那]([{every_measure}]){noun}[。？！，]?$"
     found = Counter(re.findall(counted, text, re.MULTILINE))
@@ -166,14 +166,14 @@ def test_things_are_counted_by_their_own_measure_word(noun: str, measure: str, t
     assert set(found) == {measure}
 
 
-def test_two_is_said_right(everything: list[tuple[str, str]]) -> None:
+def test_two_before_a_measure_word_is_liang(everything: list[tuple[str, str]]) -> None:
     for _, chinese in everything:
         assert not re.search(r"(?<![十百期])二[个本件条张辆只台部]", chinese), chinese
         assert "两月" not in chinese
         assert "星期两" not in chinese
 
 
-# Checked by hand: one sentence of each construction, as the corpus must translate it.
+# One pattern for each construction and one for its translation, checked by hand.
 CONSTRUCTIONS = {
     r"[A-Z][a-z ]+ is wearing a red \w+\.": r"着一.红色的.+。",
     r"[A-Z][A-Za-z ]+ is (reading|eating) an? \w+\.": r"在[看吃]一[本份篇个根颗块]",

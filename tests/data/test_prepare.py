@@ -1,56 +1,31 @@
-"""Preparation: files in, tokenizer and stores out, whole or not at all."""
+"""Preparation: tokenizer, stores and report of a corpus, written atomically."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from keras_transformer import system
 from keras_transformer.config import ConfigError, DataConfig
-from keras_transformer.data import corpus, encoding
+from keras_transformer.data import encoding, tokenizer_sample
+from keras_transformer.data import pairs as pairs_module
 from keras_transformer.data import prepare as prepare_module
-from keras_transformer.data import tokenizer as tokenizer_module
-from keras_transformer.data.batches import BatchPlan
-from keras_transformer.data.corpus import DataError
+from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.encoding import EncodingError
-from keras_transformer.data.prepare import Prepared, prepare
-from keras_transformer.data.store import StoreError
-from keras_transformer.data.tokenizer import Tokenizer
-
-TRAIN = [(f"the {a} sees a {b}", f"il {a} vede un {b}") for a in "kpqrs" for b in "tuvwxyz"]
-DEV = [("the k sees a z", "il k vede un z"), ("a p sees the q", "un p vede il q")]
-
-
-def write_tsv(path: Path, pairs: list[tuple[str, str]]) -> str:
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
-    return str(path)
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> DataConfig:
-    return DataConfig(
-        train=write_tsv(tmp_path / "train.tsv", TRAIN),
-        dev=write_tsv(tmp_path / "dev.tsv", DEV),
-        source="en",
-        target="it",
-        vocabulary_size=300,
-    )
-
-
-def quietly(config: DataConfig, run: Path, tokenizer: Tokenizer | None = None) -> Prepared:
-    return prepare(config, run, lambda line: None, tokenizer)
-
-
-def texts(prepared: Prepared, side: str) -> list[str]:
-    """What the training store holds, decoded."""
-    model = prepared.tokenizer.source if side == "source" else prepared.tokenizer.target
-    rows = prepared.train.batch(range(len(prepared.train)))
-    array = rows["source" if side == "source" else "labels"]
-    return model.decode([[token for token in row if token > 3] for row in array.tolist()])
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.prepare import (
+    Preparation,
+    dev_spec,
+    drop_reasons,
+    prepare,
+    prepare_again,
+)
+from tests.data.small_corpus import DEV, TRAIN, quietly, texts, write_tsv
 
 
 def test_the_stores_hold_the_text_in_order(config: DataConfig, tmp_path: Path) -> None:
@@ -70,12 +45,12 @@ def test_the_stores_hold_the_text_in_order(config: DataConfig, tmp_path: Path) -
     assert report["train"]["source_tokens"] == prepared.train.source_lengths.sum()
     assert report["train"]["target_tokens"] == prepared.train.target_lengths.sum()
     assert report["dev"]["sources_in_training"] == 1
-    assert "dev: 1 of 2 sources are in the training text too" in log
+    assert "dev: 1 of 2 sources are also in the training text" in log
     assert json.loads((tmp_path / "run/data/report.json").read_text()) == report
 
 
 def files_of(run: Path) -> dict[str, bytes]:
-    """What a preparation left, but for the fingerprint, which knows the dates of the corpus."""
+    """Read all files but the fingerprint, which has the modification times of the corpus."""
     paths = sorted(path for path in run.rglob("*") if path.is_file())
     return {
         str(path.relative_to(run)): path.read_bytes()
@@ -85,7 +60,7 @@ def files_of(run: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_neither_chunks_nor_workers_change_anything(
+def test_neither_blocks_nor_workers_change_anything(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     long = "p q r s t u v w x y z " * 4
@@ -94,9 +69,9 @@ def test_neither_chunks_nor_workers_change_anything(
     strict = dataclasses.replace(config, max_tokens=40, max_ratio=2.0, drop_duplicates=True)
     quietly(strict, tmp_path / "whole")
 
-    monkeypatch.setattr(corpus, "CHUNK", 4)
-    monkeypatch.setattr(encoding, "FEW", 2)
-    monkeypatch.setattr(prepare_module, "core_count", lambda: workers)
+    monkeypatch.setattr(pairs_module, "BLOCK_SIZE", 4)
+    monkeypatch.setattr(encoding, "BLOCKS_BEFORE_WORKERS", 2)
+    monkeypatch.setattr(system, "core_count", lambda: workers)
     quietly(strict, tmp_path / "run")
 
     assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
@@ -109,13 +84,13 @@ def test_neither_chunks_nor_workers_change_anything(
     ]
 
 
-def test_a_killed_worker_leaves_nothing_that_counts(
+def test_a_killed_worker_leaves_no_files(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus, "CHUNK", 4)
-    monkeypatch.setattr(encoding, "FEW", 1)
-    monkeypatch.setattr(prepare_module, "core_count", lambda: 2)
-    monkeypatch.setattr(encoding, "_START", "import os, signal; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(pairs_module, "BLOCK_SIZE", 4)
+    monkeypatch.setattr(encoding, "BLOCKS_BEFORE_WORKERS", 1)
+    monkeypatch.setattr(system, "core_count", lambda: 2)
+    monkeypatch.setattr(encoding, "_WORKER_SCRIPT", "import os, signal; os.kill(os.getpid(), 9)")
 
     with pytest.raises(EncodingError, match="killed by signal 9"):
         quietly(config, tmp_path / "run")
@@ -123,17 +98,17 @@ def test_a_killed_worker_leaves_nothing_that_counts(
     assert not list((tmp_path / "run").rglob("*.*"))
 
 
-def test_a_long_preparation_tells_how_far_it_is(
+def test_a_long_preparation_logs_its_progress(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare_module, "CHUNK", 10)
-    monkeypatch.setattr(prepare_module, "EVERY", 0.0)
+    monkeypatch.setattr(prepare_module, "BLOCK_SIZE", 10)
+    monkeypatch.setattr(prepare_module, "LOG_INTERVAL", 0.0)
     log: list[str] = []
 
     prepare(config, tmp_path / "run", log.append)
 
-    told = [line for line in log if "pairs/s" in line]
-    assert [line.split(" pairs")[0] for line in told] == [
+    progress = [line for line in log if "pairs/s" in line]
+    assert [line.split(" pairs")[0] for line in progress] == [
         "tokenizer: read 10",
         "tokenizer: read 20",
         "tokenizer: read 30",
@@ -141,24 +116,25 @@ def test_a_long_preparation_tells_how_far_it_is(
         "train: encoded 20 of 35",
         "train: encoded 30 of 35",
     ]
-    assert all(line.endswith(" seconds left") for line in told[3:])
+    assert all(line.endswith(" seconds left") for line in progress[3:])
 
 
-def test_a_sampled_corpus_is_said_to_be(
+def test_sampling_is_logged(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokenizer_module, "_SAMPLE", 1_000)
+    monkeypatch.setattr(tokenizer_sample, "_SAMPLE_BYTES", 1_000)
     log: list[str] = []
 
     prepared = prepare(config, tmp_path / "run", log.append)
 
-    (line,) = [line for line in log if "evenly drawn" in line]
-    assert 0 < int(line.split()[1]) < 20
-    assert line.split()[2:5] == ["of", "35", "pairs,"]
+    (line,) = [line for line in log if "a sample of" in line]
+    drawn = re.fullmatch(r"tokenizer: learns from a sample of (\d+) of 35 pairs", line)
+    assert drawn
+    assert 0 < int(drawn[1]) < 20
     assert len(prepared.train) == 35
 
 
-def test_long_and_lopsided_training_pairs_are_counted(config: DataConfig, tmp_path: Path) -> None:
+def test_pairs_of_bad_lengths_are_dropped_and_counted(config: DataConfig, tmp_path: Path) -> None:
     words = "k p q r s t u v w x y z"
     pairs = [*TRAIN, (words, words[::-1]), ("k", "il k vede"), (words, "k")]
     write_tsv(tmp_path / "train.tsv", pairs)
@@ -185,7 +161,7 @@ def test_a_pair_exactly_at_the_limits_is_kept(config: DataConfig) -> None:
     limits = dataclasses.replace(config, max_tokens=10, max_ratio=2.0)
 
     source, target = np.array([(9, 9), (9, 4), (4, 9), (10, 9), (9, 3), (0, 1), (1, 0)]).T
-    reasons = prepare_module._reasons_to_drop(source, target, limits)
+    reasons = drop_reasons(source, target, limits)
 
     # With the end token: 10 of 10, 10 = 2 x 5; then 11 tokens, 10 > 2 x 4.
     assert reasons.tolist() == [
@@ -199,7 +175,7 @@ def test_a_pair_exactly_at_the_limits_is_kept(config: DataConfig) -> None:
     ]
 
 
-def test_dev_pairs_are_cut_not_dropped(config: DataConfig, tmp_path: Path) -> None:
+def test_long_dev_pairs_are_truncated_not_dropped(config: DataConfig, tmp_path: Path) -> None:
     long = " ".join("kpqrstuvwxyz" * 3)
     dev = [DEV[0], DEV[0], ("", "il"), (long, "k k"), ("same", "same")]
     write_tsv(tmp_path / "dev.tsv", dev)
@@ -219,131 +195,17 @@ def test_dev_pairs_are_cut_not_dropped(config: DataConfig, tmp_path: Path) -> No
     assert report["first_lines"]["cut to 20 tokens"] == [4]
 
 
-def test_prepared_data_is_taken_again(
-    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = quietly(config, tmp_path / "run")
-    monkeypatch.setattr(prepare_module, "write_sentences", None)  # calling it would fail
-    log: list[str] = []
-
-    later = dataclasses.replace(config, on_long="refuse")  # a matter of translation only
-    again = prepare(later, tmp_path / "run", log.append)
-
-    assert len(log) == 1
-    assert "as prepared before" in log[0]
-    assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
-    assert (again.dev_pairs, again.report) == (first.dev_pairs, first.report)
-    assert texts(again, "source") == texts(first, "source")
-
-
-def test_prepared_data_outlives_its_corpus(config: DataConfig, tmp_path: Path) -> None:
-    first = quietly(config, tmp_path / "run")
-    (tmp_path / "train.tsv").unlink()
-    (tmp_path / "dev.tsv").unlink()
-
-    assert quietly(config, tmp_path / "run").dev_pairs == first.dev_pairs
-
-
-def test_taking_it_again_writes_nothing(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-
-    def state() -> dict[str, tuple[int, int]]:
-        paths = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
-        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
-
-    before = state()
-    again = [quietly(config, tmp_path / "run") for _ in range(2)]  # several workers of one run
-
-    assert texts(again[0], "target") == texts(again[1], "target")
-    assert state() == before
-
-
-def test_prepared_data_of_another_kind_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-
-    other = dataclasses.replace(config, vocabulary_size=301, max_tokens=99)
-    with pytest.raises(DataError) as caught:
-        quietly(other, tmp_path / "run")
-
-    assert "data.vocabulary_size 300, got 301" in str(caught.value)
-    assert "data.max_tokens 256, got 99" in str(caught.value)
-
-
-def test_a_changed_corpus_file_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-    write_tsv(tmp_path / "train.tsv", TRAIN[:-1])
-
-    with pytest.raises(DataError, match=r"train\.tsv as it was then"):
-        quietly(config, tmp_path / "run")
-
-
-def test_a_corpus_copied_anew_is_the_same_corpus(config: DataConfig, tmp_path: Path) -> None:
-    first = quietly(config, tmp_path / "run")
-    for name in ("train.tsv", "dev.tsv"):
-        os.utime(tmp_path / name, (1e9, 1e9))
-
-    assert quietly(config, tmp_path / "run").report == first.report
-
-
-def test_other_text_of_the_same_size_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-    path = tmp_path / "train.tsv"
-    path.write_bytes(path.read_bytes().replace(b"sees", b"eyes"))
-    os.utime(path, (1e9, 1e9))  # or its date might by chance be the one that it had
-
-    with pytest.raises(DataError, match=r"train\.tsv as it was then, got a file of other content"):
-        quietly(config, tmp_path / "run")
-
-
-def test_a_preparation_of_another_format_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-    mark = tmp_path / "run/data/fingerprint.json"
-    mark.write_text(mark.read_text().replace('"format": 2', '"format": 1'))
-
-    with pytest.raises(DataError, match=r"fingerprint\.json: expected format 2, got 1"):
-        quietly(config, tmp_path / "run")
-
-
-def test_files_of_a_prefix_are_watched_too(config: DataConfig, tmp_path: Path) -> None:
-    for column, language in enumerate(("en", "it")):
-        text = "".join(f"{pair[column]}\n" for pair in TRAIN)
-        (tmp_path / f"both.{language}").write_text(text, "utf-8")
-    by_prefix = dataclasses.replace(config, train=str(tmp_path / "both"))
-    quietly(by_prefix, tmp_path / "run")
-    (tmp_path / "both.it").write_text("nuovo\n" * len(TRAIN), "utf-8")
-
-    with pytest.raises(DataError, match=r"both\.it as it was then"):
-        quietly(by_prefix, tmp_path / "run")
-
-
-def test_a_tokenizer_may_be_given(config: DataConfig, tmp_path: Path) -> None:
-    given = quietly(config, tmp_path / "first").tokenizer
-    fewer = dataclasses.replace(config, train=write_tsv(tmp_path / "few.tsv", TRAIN[:3]))
-
-    prepared = quietly(fewer, tmp_path / "run", given)
-
-    assert prepared.tokenizer.fingerprint == given.fingerprint
-    assert texts(prepared, "target") == [target for _, target in TRAIN[:3]]
-    own = quietly(fewer, tmp_path / "own").tokenizer
-    assert own.fingerprint != given.fingerprint
-    with pytest.raises(DataError, match="another one"):
-        quietly(fewer, tmp_path / "run", own)
-
-
-def test_another_tokenizer_in_the_run_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-    fewer = dataclasses.replace(config, train=write_tsv(tmp_path / "few.tsv", TRAIN[:3]))
-    quietly(fewer, tmp_path / "own").tokenizer.save(tmp_path / "run/tokenizer")
-
-    with pytest.raises(DataError, match="expected the tokenizer that"):
-        quietly(config, tmp_path / "run")
-
-
 @pytest.mark.parametrize(
-    "step", ["_encode_train", "_encode_dev", "_reasons_to_drop", "_write_json"]
+    ("target", "name"),
+    [
+        (Preparation, "_encode_train"),
+        (Preparation, "_encode_dev"),
+        (prepare_module, "drop_reasons"),
+        (system, "write_json"),
+    ],
 )
-def test_a_kill_at_any_step_leaves_nothing_that_counts(
-    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+def test_a_kill_at_any_step_leaves_no_valid_data(
+    config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: object, name: str
 ) -> None:
     class Killed(BaseException):
         pass
@@ -352,7 +214,7 @@ def test_a_kill_at_any_step_leaves_nothing_that_counts(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare_module, step, kill)
+        patch.setattr(target, name, kill)
         with pytest.raises(Killed):
             quietly(config, tmp_path / "run")
     log: list[str] = []
@@ -361,19 +223,36 @@ def test_a_kill_at_any_step_leaves_nothing_that_counts(
 
     assert not any("as prepared before" in line for line in log)
     assert texts(prepared, "source") == [source for source, _ in TRAIN]
-    assert not list((tmp_path / "run/data").glob("*.partial"))
+    assert not list((tmp_path / "run/data").glob(".partial.*"))
 
 
-def test_a_store_cut_short_later_is_refused(config: DataConfig, tmp_path: Path) -> None:
-    quietly(config, tmp_path / "run")
-    path = tmp_path / "run/data/train.source.ids"
-    path.write_bytes(path.read_bytes()[:-2])
+def test_data_are_replaced_when_all_of_it_is_prepared(config: DataConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = quietly(config, run)
+    write_tsv(tmp_path / "train.tsv", TRAIN[:3])
 
-    with pytest.raises(StoreError, match=r"train\.source\.ids: expected"):
-        quietly(config, tmp_path / "run")
+    prepared = prepare_again(config, run, lambda line: None, first.tokenizer)
+
+    assert texts(prepared, "target") == [target for _, target in TRAIN[:3]]
+    assert texts(quietly(config, run), "target") == texts(prepared, "target")
+    assert texts(first, "target") == [target for _, target in TRAIN]  # its files are mapped
+    assert sorted(path.name for path in run.iterdir()) == ["data", "tokenizer"]
 
 
-def test_dev_must_be_named_for_files(config: DataConfig, tmp_path: Path) -> None:
+def test_data_stay_if_the_changed_corpus_cannot_be_used(config: DataConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = quietly(config, run)
+    before = files_of(run)
+    (tmp_path / "train.tsv").write_text("")
+
+    with pytest.raises(DataError, match="empty corpus"):
+        prepare_again(config, run, lambda line: None, first.tokenizer)
+
+    assert files_of(run) == before
+    assert sorted(path.name for path in run.iterdir()) == ["data", "tokenizer"]
+
+
+def test_files_need_a_dev_set(config: DataConfig, tmp_path: Path) -> None:
     nameless = dataclasses.replace(config, dev="")
 
     with pytest.raises(ConfigError, match=r"^data\.dev: expected held-out pairs"):
@@ -389,14 +268,14 @@ def test_dev_must_be_named_for_files(config: DataConfig, tmp_path: Path) -> None
         ("tfds:ted_hrlr_translate/pt_to_en:train", "tfds:ted_hrlr_translate/pt_to_en"),
     ],
 )
-def test_corpora_with_their_own_dev(train: str, dev: str) -> None:
-    assert prepare_module._dev(DataConfig(train=train)) == dev
-    assert prepare_module._dev(DataConfig(train=train, dev="mine.tsv")) == "mine.tsv"
+def test_corpora_with_a_dev_set_of_their_own(train: str, dev: str) -> None:
+    assert dev_spec(DataConfig(train=train)) == dev
+    assert dev_spec(DataConfig(train=train, dev="mine.tsv")) == "mine.tsv"
 
 
 @pytest.mark.parametrize("pairs", [[], [("", ""), (" ", "x")]])
 @pytest.mark.parametrize("name", ["train", "dev"])
-def test_nothing_usable_is_refused(
+def test_a_corpus_without_usable_pairs_is_refused(
     config: DataConfig, tmp_path: Path, pairs: list[tuple[str, str]], name: str
 ) -> None:
     write_tsv(tmp_path / f"{name}.tsv", pairs)
@@ -409,7 +288,7 @@ def test_nothing_usable_is_refused(
 def test_a_missing_dev_file_is_refused_before_any_work(
     config: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare_module, "_learn", None)  # calling it would fail
+    monkeypatch.setattr(Preparation, "_learn_tokenizer", None)  # a call would fail
     missing = dataclasses.replace(config, dev=str(tmp_path / "no.tsv"))
 
     with pytest.raises(DataError, match=r"no\.tsv"):
@@ -432,6 +311,7 @@ def test_limits_that_leave_nothing_are_refused(config: DataConfig, tmp_path: Pat
     assert not list((tmp_path / "run").rglob("*.*"))
 
 
+@pytest.mark.slow
 def test_multi30k_pads_little(corpora: Path, tmp_path: Path) -> None:
     config = DataConfig(
         train=str(corpora / "multi30k/train"),

@@ -1,4 +1,4 @@
-"""The encoded store: what goes in comes out, and a damaged store is refused."""
+"""The encoded store: reading returns what was written, and a damaged store is refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.data import store as store_module
-from keras_transformer.data.store import EncodedStore, StoreError, write_store
+from keras_transformer import system
+from keras_transformer.data.store import EncodedSentences, EncodedStore, StoreError, write_store
 
-PAIRS = [([7, 8, 9], [10]), ([], [11, 12]), ([13], [])]
+Block = tuple[EncodedSentences, EncodedSentences]
+
+
+def block(*pairs: tuple[list[int], list[int]]) -> Block:
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    return EncodedSentences.from_lists(sources), EncodedSentences.from_lists(targets)
+
+
+PAIRS = [block(([7, 8, 9], [10]), ([], [11, 12])), block(([13], []))]
 
 
 @pytest.fixture
@@ -62,15 +70,14 @@ def test_a_shape_that_is_too_small_is_refused(prefix: Path, shape: tuple[int, in
         min_size=1,
         max_size=20,
     ),
-    chunk=st.integers(1, 7),
+    size=st.integers(1, 7),
 )
-def test_what_is_written_is_read(
-    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[list[int], list[int]]], chunk: int
+def test_reading_returns_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[list[int], list[int]]], size: int
 ) -> None:
     prefix = tmp_path_factory.mktemp("store") / "train"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_module, "CHUNK", chunk)
-        write_store(prefix, iter(pairs), vocabulary_size=100)
+    blocks = (block(*pairs[start : start + size]) for start in range(0, len(pairs), size))
+    write_store(prefix, blocks, vocabulary_size=100)
     store = EncodedStore(prefix)
 
     for index, (source, target) in enumerate(pairs):
@@ -87,7 +94,7 @@ def test_what_is_written_is_read(
 def test_ids_take_two_bytes_where_the_vocabulary_fits(
     prefix: Path, vocabulary: int, largest: int, width: int
 ) -> None:
-    write_store(prefix, [([largest], [5])], vocabulary)
+    write_store(prefix, [block(([largest], [5]))], vocabulary)
 
     assert (prefix.parent / "train.v1.source.ids").stat().st_size == width
     assert EncodedStore(prefix).batch([0])["source"].tolist() == [[largest, 3]]
@@ -95,8 +102,9 @@ def test_ids_take_two_bytes_where_the_vocabulary_fits(
 
 @pytest.mark.parametrize("bad", [-1, 0, 2, 3, 100, 70_000])
 def test_special_ids_and_ids_out_of_range_are_refused(prefix: Path, bad: int) -> None:
+    blocks = [block(([7], [8, 9]), ([7], [])), block(([7], [9, bad]))]
     with pytest.raises(StoreError, match=rf"target, pair 3: expected ids below 100 .* got {bad}"):
-        write_store(prefix, [([7], [8, 9]), ([7], []), ([7], [9, bad])], vocabulary_size=100)
+        write_store(prefix, blocks, vocabulary_size=100)
     assert not list(prefix.parent.iterdir())
 
 
@@ -107,8 +115,8 @@ def test_no_pairs_are_refused(prefix: Path) -> None:
 
 
 def test_a_failure_while_writing_leaves_the_earlier_store(prefix: Path) -> None:
-    def failing() -> Iterator[tuple[list[int], list[int]]]:
-        yield [20], [21]
+    def failing() -> Iterator[Block]:
+        yield block(([20], [21]))
         raise KeyboardInterrupt
 
     write_store(prefix, PAIRS)
@@ -119,14 +127,14 @@ def test_a_failure_while_writing_leaves_the_earlier_store(prefix: Path) -> None:
     assert len(list(prefix.parent.iterdir())) == 5
 
 
-def test_a_kill_between_the_renames_leaves_no_store(
+def test_a_kill_between_the_renames_leaves_no_valid_store(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
 
     write_store(prefix, PAIRS)
-    replace = store_module.os.replace
+    replace = system.os.replace
     renamed: list[Path] = []
 
     def killed_at_the_third(source: Path, destination: Path) -> None:
@@ -135,9 +143,9 @@ def test_a_kill_between_the_renames_leaves_no_store(
         renamed.append(destination)
         replace(source, destination)
 
-    monkeypatch.setattr(store_module.os, "replace", killed_at_the_third)
+    monkeypatch.setattr(system.os, "replace", killed_at_the_third)
     with pytest.raises(Killed):
-        write_store(prefix, [([20], [21])])
+        write_store(prefix, [block(([20], [21]))])
 
     with pytest.raises(StoreError, match="no such file"):
         EncodedStore(prefix)
@@ -159,12 +167,12 @@ def test_a_damaged_store_is_refused(prefix: Path, side: str, kind: str, damage: 
         EncodedStore(prefix)
 
 
-def test_lengths_that_do_not_fit_the_ids_are_refused(prefix: Path) -> None:
+def test_lengths_that_do_not_match_the_ids_are_refused(prefix: Path) -> None:
     write_store(prefix, PAIRS)
     path = prefix.parent / "train.v1.source.lengths"
     np.array([4, 1, 3], "<i4").tofile(path)
 
-    with pytest.raises(StoreError, match="do not fit"):
+    with pytest.raises(StoreError, match="do not match"):
         EncodedStore(prefix)
 
 
@@ -185,16 +193,13 @@ def test_a_bad_header_is_refused(prefix: Path, text: str, message: str) -> None:
         EncodedStore(prefix)
 
 
-def test_writing_holds_a_chunk_in_memory_not_the_corpus(
-    prefix: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "CHUNK", 5)
+def test_writing_holds_one_block_in_memory(prefix: Path) -> None:
     alive = most = 0
 
-    class Ids(list[int]):
-        def __init__(self) -> None:
+    class CountedSentences(EncodedSentences):
+        def __init__(self, ids: np.ndarray, lengths: np.ndarray) -> None:
             nonlocal alive, most
-            super().__init__([9, 9])
+            super().__init__(ids, lengths)
             alive += 1
             most = max(most, alive)
 
@@ -202,7 +207,16 @@ def test_writing_holds_a_chunk_in_memory_not_the_corpus(
             nonlocal alive
             alive -= 1
 
-    write_store(prefix, ((Ids(), [8]) for _ in range(100)))
+    write_store(prefix, ((CountedSentences.from_lists([[9, 9]]),) * 2 for _ in range(100)))
 
     assert len(EncodedStore(prefix)) == 100
-    assert most <= 2 * 5  # one chunk, and the next while it is collected
+    assert most <= 2  # one block, and the next while it is made
+
+
+def test_sentences_are_selected_and_truncated() -> None:
+    sentences = EncodedSentences.from_lists([[4, 5, 6], [], [7]])
+
+    selected = sentences.select(np.array([True, False, True]))
+    assert (selected.ids.tolist(), selected.lengths.tolist()) == ([4, 5, 6, 7], [3, 1])
+    truncated = sentences.truncate(2)
+    assert (truncated.ids.tolist(), truncated.lengths.tolist()) == ([4, 5, 7], [2, 0, 1])

@@ -1,46 +1,42 @@
-/** Small helps with elements. Text goes in as text only: nothing here or elsewhere parses HTML. */
+/** Helpers for elements. Text is only ever inserted as text: no code here parses HTML. */
 
-/** A new element with a class and a text. */
-export function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  return made;
+export const byId = (id) => document.getElementById(id);
+
+/** Create an element with properties, of which undefined ones are left out, and children. */
+export function element(name, properties = {}, ...children) {
+  const created = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value !== undefined) created[key] = value;
+  }
+  created.append(...children);
+  return created;
 }
 
-/** Says an element's language where it is known; lang="" would say that it is unknowable. */
-export function setLanguage(target, language) {
-  if (language) target.lang = language;
+/** Make a button copy what `getText` returns; its label confirms it for a moment. */
+export function copyOnClick(button, getText) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    button.textContent = (await copy(getText())) ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = label), 1500);
+  });
 }
 
-/** Puts text on the clipboard; true where that went well. */
-export async function copy(text) {
+async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copyBySelection(text); // there is no clipboard on a plain HTTP address
+    return copySelection(text); // there is no clipboard on a plain HTTP address
   }
 }
 
-function copyBySelection(text) {
-  const held = document.activeElement;
-  const field = element("textarea", "unseen");
-  field.value = text;
+function copySelection(text) {
+  const focused = document.activeElement;
+  const field = element("textarea", { className: "visually-hidden", value: text });
   document.body.append(field);
   field.select();
-  const done = document.execCommand("copy");
+  const copied = document.execCommand("copy");
   field.remove();
-  held?.focus();
-  return done;
-}
-
-/** A button's label says for a moment what it has done. */
-export function acknowledge(button, words) {
-  const label = button.dataset.label ?? button.textContent;
-  button.dataset.label = label;
-  button.textContent = words;
-  setTimeout(() => {
-    button.textContent = label;
-  }, 1500);
+  focused?.focus();
+  return copied;
 }

@@ -1,74 +1,53 @@
-/** What is being served, and the request as a command. */
+/** The served model and the request as a curl command. */
 
-import { acknowledge, copy, element } from "./dom.js";
+import { curlCommand } from "./curl.js";
+import { byId, copyOnClick, element } from "./dom.js";
+import { formatCount } from "./format.js";
 import { predictAddress } from "./rest.js";
-import { curlCommand } from "./shell.js";
-import { amount } from "./words.js";
 
-const LONGEST = 32; // sentences in one command, as in one request of the page
-const EXAMPLE = "Hello."; // where nothing has been typed
+const MAX_SENTENCES = 32; // in one command, as in one request of the page
 
-const SEARCH = {
-  beam: (value) => `beam ${value}`,
-  alpha: (value) => `length penalty ${value}`,
-  n_best: (value) => amount(value, "alternative"),
-  max_tokens: (value) => `at most ${amount(value, "piece")}`,
-};
+let model = null;
+let sentences = [];
 
-export class Footer {
-  #root;
-  #model = null;
-  #texts = [];
+byId("curl").addEventListener("toggle", showCurl);
+copyOnClick(byId("curl-copy"), () => byId("curl-command").textContent);
 
-  /** @param {HTMLElement} root */
-  constructor(root) {
-    this.#root = root;
-    this.#find("#curl").addEventListener("toggle", () => this.#writeCurl());
-    const button = this.#find("#curl-copy");
-    button.addEventListener("click", async () => {
-      const done = await copy(this.#find("#curl-line").textContent);
-      acknowledge(button, done ? "Copied" : "Not copied");
-    });
-  }
+/** Show the facts about a model returned by fetchModel. */
+export function setModel(served) {
+  model = served;
+  const { beam, alpha, n_best, max_tokens } = model.search ?? {};
+  const search = [
+    beam !== undefined && `beam ${beam}`,
+    alpha !== undefined && `length penalty ${alpha}`,
+    n_best !== undefined && `${n_best}-best`,
+    max_tokens !== undefined && `at most ${formatCount(max_tokens, "token")}`,
+  ];
+  const facts = {
+    Model: `${model.name}, version ${model.version}`,
+    Search: search.filter(Boolean).join(", "),
+    REST: `POST ${predictAddress(model.name)}`,
+  };
+  const pairs = Object.entries(facts).filter(([, value]) => value);
+  byId("facts").replaceChildren(
+    ...pairs.map(([name, value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+    ),
+  );
+  showCurl();
+}
 
-  /** @param {object} model from fetchModel */
-  set model(model) {
-    this.#model = model;
-    const search = model.search ?? {};
-    const settings = Object.keys(SEARCH)
-      .filter((key) => search[key] !== undefined)
-      .map((key) => SEARCH[key](search[key]));
-    const facts = [
-      ["Model", `${model.name}, version ${model.version}`],
-      ["Search", settings.join(", ")],
-      ["REST", `POST ${predictAddress(model.name)}`],
-    ];
-    const pairs = facts.filter(([, value]) => value).map(([name, value]) => {
-      const pair = element("div");
-      pair.append(element("dt", "", name), element("dd", "", value));
-      return pair;
-    });
-    this.#find("#facts").replaceChildren(...pairs);
-    this.#writeCurl();
-  }
+export function setSentences(typed) {
+  sentences = typed;
+  showCurl();
+}
 
-  /** @param {string[]} texts the sentences that are typed */
-  set texts(texts) {
-    this.#texts = texts;
-    this.#writeCurl();
-  }
-
-  #writeCurl() {
-    if (this.#model === null || !this.#find("#curl").open) return;
-    const texts = this.#texts.length ? this.#texts.slice(0, LONGEST) : [EXAMPLE];
-    this.#find("#curl-line").textContent = curlCommand(predictAddress(this.#model.name), texts);
-    this.#find("#curl-note").textContent =
-      this.#texts.length > LONGEST
-        ? `The first ${LONGEST} of ${this.#texts.length} sentences.`
-        : "For sh, bash and zsh.";
-  }
-
-  #find(id) {
-    return this.#root.querySelector(id);
-  }
+function showCurl() {
+  if (model === null || !byId("curl").open) return;
+  const sent = sentences.length ? sentences.slice(0, MAX_SENTENCES) : ["Hello."];
+  byId("curl-command").textContent = curlCommand(predictAddress(model.name), sent);
+  byId("curl-note").textContent =
+    sentences.length > MAX_SENTENCES
+      ? `The first ${MAX_SENTENCES} of ${sentences.length} sentences.`
+      : "For sh, bash and zsh.";
 }

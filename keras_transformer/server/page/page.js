@@ -1,220 +1,188 @@
-/** Wires the page together: text in, sentences asked for, translation and details out. */
+/** The page: text in, sentences requested, their translations and details out. */
 
-import { Closer } from "./closer.js";
-import { acknowledge, copy, element, setLanguage } from "./dom.js";
-import { Footer } from "./footer.js";
-import { loadDraft, loadSettings, saveDraft, saveSettings } from "./memory.js";
-import { Output } from "./output.js";
-import { Progress } from "./progress.js";
-import { Queue } from "./queue.js";
-import { fetchModel, inWords, predict } from "./rest.js";
-import { joiner, sentenceAt, splitText } from "./text.js";
-import { amount, duration, languageName } from "./words.js";
+import * as details from "./details.js";
+import { byId, copyOnClick, element } from "./dom.js";
+import * as footer from "./footer.js";
+import { formatCount, formatDuration, languageName } from "./format.js";
+import * as progress from "./progress.js";
+import * as queue from "./queue.js";
+import { errorMessage, fetchModel } from "./rest.js";
+import { segment, sentenceAt, sentenceSpace } from "./segmentation.js";
+import { loadDraft, loadSettings, saveDraft, saveSettings } from "./storage.js";
+import * as translation from "./translation.js";
 
 const TYPING_PAUSE_MS = 250;
-const CLOSER_PAUSE_MS = 120; // so that holding a key down asks for the last sentence only
-const LONGEST_SPOKEN = 400; // characters of translation read aloud without being asked for
+const DETAILS_PAUSE_MS = 120; // while a key is held down, only the last sentence is requested
+const MAX_ANNOUNCED = 400; // characters of translation read aloud unasked
 
-const find = (id) => document.getElementById(id);
-const source = find("source");
+const source = byId("source");
 const settings = loadSettings();
 const timers = {};
 
 let model = null;
-let met = false; // whether the model is known to be the one that is served
-let written = splitText("", undefined); // what is in the box
-let chosen = -1; // the sentence of it that is looked at
-let following = false; // whether to bring its translation into view when it comes
+let modelChecked = false; // whether the model is known to be the one that is served
+let input = segment(""); // of the text box
+let selected = -1; // sentence of it
+let following = false; // whether to scroll to the selected sentence's translation when it comes
 
-const output = new Output(find("translation"), choose);
-const progress = new Progress(find("status"), find("progress"));
-const footer = new Footer(find("footer"));
-const closer = new Closer(find("closer"), async (signature, text, signal) => {
-  const [answer] = await predict(model.name, signature, [text], signal);
-  return answer;
-});
-const queue = new Queue((texts, signal) => predict(model.name, "serving_default", texts, signal), {
-  answers: () => {
-    find("error").hidden = true;
-    showAnswers();
-  },
-  error: showError,
-  done: showDone,
-});
+// Model
 
-// The model
-
-/**
- * Learns which model answers. The answers of another version are not mixed with these.
- * @returns {Promise<boolean>} whether it is another than before
- */
-async function meetModel() {
-  const found = await fetchModel();
-  met = true;
-  if (JSON.stringify(found) === JSON.stringify(model)) return false;
-  model = found;
-  queue.forget();
-  closer.forget();
-  const { source: from, target: to } = languages();
+/** Fetch the served model; return whether it has changed. Predictions of two are not mixed. */
+async function checkModel() {
+  const served = await fetchModel();
+  modelChecked = true;
+  if (JSON.stringify(served) === JSON.stringify(model)) return false;
+  model = served;
+  for (const part of [queue, details, footer]) part.setModel(model);
+  const { source: from, target: to } = model.languages ?? {};
   const title = from && to ? `${languageName(from)} to ${languageName(to)}` : "Translate";
-  find("title").textContent = title;
+  byId("title").textContent = title;
   document.title = `${title} \u00b7 ${model.name}`;
-  find("model-line").textContent = `${model.name}, version ${model.version}`;
-  if (from) find("source-label").textContent = languageName(from);
-  if (to) find("translation-label").textContent = languageName(to);
-  for (const id of ["source", "mirror"]) setLanguage(find(id), from);
-  for (const id of ["translation", "spoken"]) setLanguage(find(id), to);
-  closer.languages = languages();
-  footer.model = model;
-  read(); // again, as sentences end differently in different languages
+  byId("model").textContent = `${model.name}, version ${model.version}`;
+  setLanguage(from, "source-label", ["source", "mirror", "details-source"]);
+  setLanguage(to, "translation-label", ["translation", "announcement"]);
   return true;
 }
 
-function languages() {
-  return model?.languages ?? {};
+function setLanguage(language, label, ids) {
+  if (!language) return;
+  byId(label).textContent = languageName(language);
+  for (const id of ids) byId(id).lang = language;
 }
 
-// The text
+// Source text
 
-/** Takes in what is in the box. */
-function read() {
+function readInput() {
   saveDraft(source.value);
-  written = splitText(source.value, languages().source);
-  chosen = sentenceAt(written, source.selectionStart);
-  const count = written.sentences.length;
-  find("source-count").textContent = count ? amount(count, "sentence") : "";
-  footer.texts = written.sentences.map(({ text }) => text);
-  paintMirror();
+  input = segment(source.value);
+  selected = sentenceAt(input, source.selectionStart);
+  const { length } = input.sentences;
+  byId("source-count").textContent = length ? formatCount(length, "sentence") : "";
+  footer.setSentences(texts(input));
+  drawMirror();
 }
 
-/** The mirror lies under the box: it gives the box its height and marks the chosen sentence. */
-function paintMirror() {
-  const { text, sentences } = written;
-  const nodes = [text, "\u200b"]; // the last line needs a character to have a height
-  if (sentences.length > 1) {
-    const { start, end } = sentences[chosen];
-    const mark = element("mark", "", text.slice(start, end));
-    nodes.splice(0, 1, text.slice(0, start), mark, text.slice(end));
-  }
-  find("mirror").replaceChildren(...nodes);
+const texts = ({ sentences }) => sentences.map(({ text }) => text);
+
+/** The mirror lies below the text box: it gives the box its height and marks the sentence. */
+function drawMirror() {
+  const { text, sentences } = input;
+  const { start, end } = sentences.length > 1 ? sentences[selected] : { start: 0, end: 0 };
+  const mark = end ? element("mark", {}, text.slice(start, end)) : "";
+  // A last line needs a character to have a height.
+  byId("mirror").replaceChildren(text.slice(0, start), mark, text.slice(end), "\u200b");
 }
 
 function onInput(event) {
-  read();
+  readInput();
   clearTimeout(timers.typing);
-  // While a character is being composed, the text is not yet what will be meant.
-  if (event.isComposing) return;
-  // Of a text that was pasted or dropped, the beginning comes first and is read first.
-  following = !event.inputType?.startsWith("insertFrom");
+  if (event.isComposing) return; // not yet the text that is meant
+  following = !event.inputType?.startsWith("insertFrom"); // pasted text is read from its start
   if (settings.asYouType) timers.typing = setTimeout(translate, TYPING_PAUSE_MS);
   else progress.end(isCurrent() ? "" : "The text has changed since.");
 }
 
-function isCurrent() {
-  return output.document?.text === written.text;
-}
+const isCurrent = () => translation.isOf(input.text);
+
+// Translation
 
 async function translate() {
   clearTimeout(timers.typing);
+  let shown = input;
   let changed = false;
   try {
-    changed = !met && (await meetModel());
+    changed = !modelChecked && (await checkModel());
   } catch (error) {
     showError(error);
     return;
   }
-  if (!changed && isCurrent() && output.complete) {
-    find("error").hidden = true;
+  if (settings.asYouType) shown = input; // else what is typed meanwhile is not requested
+  if (!changed && translation.isOf(shown.text) && translation.isComplete()) {
+    byId("error").hidden = true;
     return;
   }
-  output.show(written, joiner(languages().target));
+  translation.show(shown, sentenceSpace(model.languages?.target));
   progress.begin();
-  showAnswers(); // those that are there already
-  queue.want(written.sentences.map(({ text }) => text));
+  showTranslations(); // those in the cache
+  queue.request(texts(shown));
 }
 
-// The answers
-
-function showAnswers() {
-  output.fill((text) => queue.answer(text));
-  progress.advance(output.answered, output.document.sentences.length);
-  find("copy").disabled = output.answered === 0;
-  showCut();
+function showTranslations() {
+  translation.fill(queue.get);
+  progress.advance(translation.count(), translation.length());
+  byId("copy").disabled = translation.count() === 0;
+  showTruncated();
   if (!isCurrent()) return;
-  choose(chosen);
-  if (following && queue.answer(written.sentences[chosen]?.text)) {
+  select(selected);
+  if (following && isTranslated(selected)) {
     following = false;
-    output.reveal(chosen);
+    translation.reveal(selected);
   }
 }
 
-function showDone(asked, milliseconds) {
-  find("error").hidden = true;
-  const count = output.document.sentences.length;
-  // Nothing was asked for where every answer was known.
-  progress.end(asked ? `${amount(asked, "sentence")} in ${duration(milliseconds)}` : "");
-  const { text } = output;
-  const short = text.length <= LONGEST_SPOKEN;
-  find("spoken").textContent = short ? text : `${amount(count, "sentence")} translated.`;
+const isTranslated = (sentence) => queue.get(input.sentences[sentence]?.text);
+
+function showTruncated() {
+  const numbers = translation.truncated();
+  byId("truncated").hidden = !numbers.length;
+  const name = numbers.length === 1 ? `Sentence ${numbers[0] + 1}` : `${numbers.length} sentences`;
+  byId("truncated").firstElementChild.textContent =
+    `${name} reached the model's limit: the translation may be incomplete.`;
+}
+
+function showDone(count, ms) {
+  byId("error").hidden = true;
+  progress.end(count ? `${formatCount(count, "sentence")} in ${formatDuration(ms)}` : "");
+  const text = translation.text();
+  const summary = `${formatCount(translation.length(), "sentence")} translated.`;
+  byId("announcement").textContent = text.length <= MAX_ANNOUNCED ? text : summary;
 }
 
 function showError(error) {
-  output.giveUp();
-  if (!queue.answer(written.sentences[chosen]?.text)) closer.hide();
-  met = false; // another model may have taken its place
-  progress.end("");
-  const words = `${inWords(error)} Your text is still here.`;
-  const line = find("error").querySelector("p");
-  // The same words once more would be read aloud at every pause in typing.
-  if (line.textContent !== words || find("error").hidden) line.textContent = words;
-  find("error").hidden = false;
+  translation.clearPending();
+  if (!isTranslated(selected)) details.hide();
+  modelChecked = false; // another model may be served now
+  progress.end();
+  const message = `${errorMessage(error)} Your text is still here.`;
+  const line = byId("error").firstElementChild;
+  // The same message again would be read aloud at every pause in typing.
+  if (line.textContent !== message || byId("error").hidden) line.textContent = message;
+  byId("error").hidden = false;
 }
 
-function showCut() {
-  const { cut } = output;
-  find("cut").hidden = cut.length === 0;
-  if (!cut.length) return;
-  const one = cut.length === 1;
-  find("cut").querySelector("p").textContent = one
-    ? `Sentence ${cut[0] + 1} reached the model's limit: its translation may be incomplete.`
-    : `${cut.length} sentences reached the model's limit: their translations may be incomplete.`;
-  find("cut").querySelector("button").textContent = one ? "Show it" : "Show next";
-}
+// Selected sentence
 
-// The sentence looked at
-
-/** Looks at a sentence of the text, once its translation is there. */
-function choose(sentence) {
-  if (sentence !== chosen) {
-    clearTimeout(timers.closer);
-    timers.closer = undefined;
-    chosen = sentence;
-    paintMirror();
+/** Select a sentence; its details follow after a pause. */
+function select(sentence) {
+  if (sentence !== selected) {
+    clearTimeout(timers.details);
+    timers.details = undefined;
+    selected = sentence;
+    drawMirror();
   }
-  output.choose(sentence);
-  if (!written.sentences[sentence]) closer.hide();
-  else timers.closer ??= setTimeout(lookCloser, CLOSER_PAUSE_MS);
+  translation.select(sentence);
+  if (!input.sentences[sentence]) details.hide();
+  else timers.details ??= setTimeout(showDetails, DETAILS_PAUSE_MS);
 }
 
-function lookCloser() {
-  timers.closer = undefined;
-  if (queue.answer(written.sentences[chosen]?.text)) closer.show(written, chosen);
+function showDetails() {
+  timers.details = undefined;
+  if (isTranslated(selected)) details.show(input, selected);
 }
 
-/** Moves to another sentence of the same text. */
-function move(sentence) {
-  if (!isCurrent() || !written.sentences[sentence]) return;
-  choose(sentence);
-  output.reveal(sentence);
+function moveTo(sentence) {
+  if (!isCurrent() || !input.sentences[sentence]) return;
+  select(sentence);
+  translation.reveal(sentence);
 }
 
 function followCaret() {
-  if (document.activeElement !== source || source.value !== written.text || !isCurrent()) return;
-  const sentence = sentenceAt(written, source.selectionStart);
-  if (sentence !== chosen) move(sentence);
+  if (document.activeElement !== source || source.value !== input.text) return;
+  const sentence = sentenceAt(input, source.selectionStart);
+  if (sentence !== selected) moveTo(sentence);
 }
 
-// The controls
+// Controls
 
 source.addEventListener("input", onInput);
 source.addEventListener("compositionend", onInput);
@@ -225,33 +193,34 @@ document.addEventListener("keydown", (event) => {
   translate();
 });
 document.addEventListener("visibilitychange", () => {
-  // After a while away another version may be served. Without a server, typing will tell.
   if (document.hidden || !model) return;
-  met = false;
+  modelChecked = false; // after a while away another version may be served
   if (settings.asYouType) translate();
 });
-find("go").addEventListener("click", translate);
-find("error").querySelector("button").addEventListener("click", () => {
-  source.focus(); // the button is about to go, and the keyboard needs a place
+byId("translation").addEventListener("click", ({ target }) => {
+  if (getSelection().isCollapsed) moveTo(translation.sentenceOf(target)); // else it marked text
+});
+byId("translate").addEventListener("click", translate);
+byId("retry").addEventListener("click", () => {
+  source.focus(); // the button is about to go, and the focus needs a place
   translate();
 });
-find("cut").querySelector("button").addEventListener("click", () => {
-  const { cut } = output;
-  move(cut.find((sentence) => sentence > chosen) ?? cut[0]); // one after the other, and round
+byId("show-truncated").addEventListener("click", () => {
+  const numbers = translation.truncated();
+  moveTo(numbers.find((sentence) => sentence > selected) ?? numbers[0]);
 });
-find("before").addEventListener("click", () => move(chosen - 1));
-find("after").addEventListener("click", () => move(chosen + 1));
-find("copy").addEventListener("click", async () => {
-  acknowledge(find("copy"), (await copy(output.text)) ? "Copied" : "Not copied");
-});
-find("as-you-type").addEventListener("change", (event) => {
-  settings.asYouType = event.target.checked;
+byId("previous").addEventListener("click", () => moveTo(selected - 1));
+byId("next").addEventListener("click", () => moveTo(selected + 1));
+byId("as-you-type").addEventListener("change", ({ target }) => {
+  settings.asYouType = target.checked;
   saveSettings(settings);
   if (settings.asYouType && !isCurrent()) translate();
 });
+copyOnClick(byId("copy"), translation.text);
+queue.setHandlers({ progress: showTranslations, error: showError, done: showDone });
 
-if (/Mac|iPhone|iPad/.test(navigator.platform)) find("go-key").textContent = "\u2318 Enter";
-find("as-you-type").checked = settings.asYouType;
-if (!source.value) source.value = loadDraft();
-read();
+if (/Mac|iPhone|iPad/.test(navigator.platform)) byId("shortcut").textContent = "\u2318 Enter";
+byId("as-you-type").checked = settings.asYouType;
+source.value ||= loadDraft();
+readInput();
 translate();

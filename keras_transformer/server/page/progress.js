@@ -1,51 +1,38 @@
-/** The line under the translation: how far it is, then how long it took. */
+/** The progress bar and the status line below the translation. */
 
-const SLOW_MS = 400; // what takes less needs no sign that it is being done
-const MANY = 8; // sentences, from which on a bar is worth its place
+import { byId } from "./dom.js";
 
-export class Progress {
-  #line;
-  #bar;
-  #timer = null;
-  #slow = false;
-  #state = { done: 0, total: 0 };
+const SLOW_MS = 400; // a shorter wait needs no sign
+const BAR_SENTENCES = 8; // fewer need no bar
 
-  /**
-   * @param {HTMLElement} line
-   * @param {HTMLProgressElement} bar
-   */
-  constructor(line, bar) {
-    this.#line = line;
-    this.#bar = bar;
-  }
+const bar = byId("progress");
+let timer;
+let slow = false;
 
-  begin() {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#slow = true;
-      this.#draw();
-    }, SLOW_MS);
-  }
+export function begin() {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    slow = true;
+    draw();
+  }, SLOW_MS);
+}
 
-  advance(done, total) {
-    this.#state = { done, total };
-    if (this.#slow) this.#draw();
-  }
+export function advance(translated, total) {
+  bar.max = total;
+  bar.value = translated;
+  if (slow) draw();
+}
 
-  /** Ends with some words, which may be none. */
-  end(words) {
-    clearTimeout(this.#timer);
-    this.#slow = false;
-    this.#bar.hidden = true;
-    this.#line.textContent = words;
-  }
+export function end(message = "") {
+  clearTimeout(timer);
+  slow = false;
+  bar.hidden = true;
+  byId("status").textContent = message;
+}
 
-  #draw() {
-    const { done, total } = this.#state;
-    this.#bar.hidden = total < MANY;
-    this.#bar.max = total;
-    this.#bar.value = done;
-    this.#line.textContent =
-      total < MANY ? "Translating\u2026" : `Translating: ${done} of ${total} sentences`;
-  }
+function draw() {
+  bar.hidden = bar.max < BAR_SENTENCES;
+  byId("status").textContent = bar.hidden
+    ? "Translating\u2026"
+    : `Translating: ${bar.value} of ${bar.max} sentences`;
 }

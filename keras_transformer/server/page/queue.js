@@ -1,100 +1,80 @@
-/** Sentences that are wanted, in small requests, one at a time. */
-
-const FIRST_CHUNK = 4; // something to see early; then twice as many each time
-const LARGEST_CHUNK = 32;
-const CHUNK_CHARACTERS = 20_000;
-const KEPT_ANSWERS = 5_000;
-
 /**
- * Answers are kept by sentence, so that an unchanged sentence is never asked for again and a
- * late answer can only ever appear beside the sentence it belongs to.
+ * Requested sentences, translated in small chunks, one chunk at a time. Translations are cached by
+ * sentence: an unchanged one is never requested again, and a late reply never shows elsewhere.
  */
-export class Queue {
-  #ask;
-  #on;
-  #answers = new Map();
-  #wanted = new Set();
-  #asked = [];
-  #controller = null;
-  #start = 0; // of the present wish, in ms, and what has been asked for since
-  #count = 0;
 
-  /**
-   * @param {(texts: string[], signal: AbortSignal) => Promise<object[]>} ask
-   * @param {{answers: () => void, error: (error: Error) => void,
-   *   done: (sentences: number, milliseconds: number) => void}} on `done` follows only where
-   *   every wanted sentence has its answer
-   */
-  constructor(ask, on) {
-    this.#ask = ask;
-    this.#on = on;
+import { predict } from "./rest.js";
+
+const FIRST_CHUNK = 4; // sentences, for an early result; each chunk is twice the one before
+const MAX_CHUNK = 32;
+const MAX_CHARACTERS = 20_000;
+const MAX_CACHED = 5_000;
+
+const cache = new Map();
+let model = null;
+let handlers = {};
+let requested = new Set();
+let chunk = []; // on its way to the server
+let controller = null;
+let start = 0; // of the latest request, in ms
+let count = 0; // of sentences translated since
+
+/** @param {{progress: function, error: function(Error), done: function(number, number)}} on */
+export function setHandlers(on) {
+  handlers = on;
+}
+
+/** Set the served model; predictions of another are dropped. */
+export function setModel(served) {
+  model = served;
+  cache.clear();
+  controller?.abort();
+}
+
+/** Return a sentence's prediction, undefined while it is missing. */
+export const get = (sentence) => cache.get(sentence);
+
+/** Request sentences in order, instead of those requested before. */
+export function request(sentences) {
+  requested = new Set(sentences);
+  start = performance.now();
+  count = 0;
+  for (const sentence of cache.keys()) {
+    if (cache.size > MAX_CACHED && !requested.has(sentence)) cache.delete(sentence);
   }
+  if (!controller) run();
+  else if (!chunk.some((sentence) => requested.has(sentence))) controller.abort();
+}
 
-  /** The answer for a sentence, if it is there. */
-  answer(text) {
-    return this.#answers.get(text);
-  }
-
-  /** Forgets every answer: they are another model's. */
-  forget() {
-    this.#answers.clear();
-    this.#controller?.abort();
-  }
-
-  /** Says what is wanted from now on, in order; what was wanted before no longer is. */
-  want(texts) {
-    this.#wanted = new Set(texts);
-    this.#start = performance.now();
-    this.#count = 0;
-    this.#prune();
-    if (this.#controller === null) {
-      this.#run();
-    } else if (!this.#asked.some((text) => this.#wanted.has(text))) {
-      this.#controller.abort();
+async function run() {
+  for (let size = FIRST_CHUNK; (chunk = nextChunk(size)).length; ) {
+    controller = new AbortController();
+    const { signal } = controller;
+    try {
+      const predictions = await predict(model.name, "serving_default", chunk, signal);
+      if (signal.aborted) continue;
+      chunk.forEach((sentence, i) => cache.set(sentence, predictions[i]));
+    } catch (error) {
+      if (signal.aborted) continue;
+      controller = null;
+      return handlers.error(error);
     }
+    count += chunk.length;
+    size = Math.min(2 * size, MAX_CHUNK);
+    handlers.progress();
   }
+  controller = null;
+  handlers.done(count, performance.now() - start);
+}
 
-  async #run() {
-    let size = FIRST_CHUNK;
-    for (let chunk = this.#next(size); chunk.length; chunk = this.#next(size)) {
-      this.#controller = new AbortController();
-      this.#asked = chunk;
-      const { signal } = this.#controller;
-      try {
-        const answers = await this.#ask(chunk, signal);
-        if (signal.aborted) continue;
-        chunk.forEach((text, i) => this.#answers.set(text, answers[i]));
-        this.#count += chunk.length;
-        size = Math.min(2 * size, LARGEST_CHUNK);
-        this.#on.answers();
-      } catch (error) {
-        if (signal.aborted) continue;
-        this.#controller = null;
-        this.#on.error(error);
-        return;
-      }
-    }
-    this.#controller = null;
-    this.#on.done(this.#count, performance.now() - this.#start);
+function nextChunk(size) {
+  const next = [];
+  let characters = 0;
+  for (const sentence of requested) {
+    if (cache.has(sentence)) continue;
+    characters += sentence.length;
+    if (next.length === size || (next.length && characters > MAX_CHARACTERS)) break;
+    next.push(sentence);
   }
-
-  #next(size) {
-    const chunk = [];
-    let characters = 0;
-    for (const text of this.#wanted) {
-      if (this.#answers.has(text)) continue;
-      characters += text.length;
-      if (chunk.length === size || (chunk.length && characters > CHUNK_CHARACTERS)) break;
-      chunk.push(text);
-    }
-    return chunk;
-  }
-
-  /** Lets go of the oldest answers, but of none that is wanted: it would be asked for anew. */
-  #prune() {
-    for (const text of this.#answers.keys()) {
-      if (this.#answers.size <= KEPT_ANSWERS) return;
-      if (!this.#wanted.has(text)) this.#answers.delete(text);
-    }
-  }
+  return next;
 }

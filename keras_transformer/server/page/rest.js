@@ -1,9 +1,9 @@
-/** The server's REST interface, and its errors in words. */
+/** The server's REST interface, and its errors as messages. */
 
-const PATIENCE_MS = 60_000; // longer than the server's own time limit
-const LONGEST_DETAIL = 300;
+const TIMEOUT_MS = 60_000; // longer than the server's own
+const MAX_DETAIL = 300; // characters of the server's message
 
-const WORDS = {
+const MESSAGES = {
   400: "The server did not accept this text.",
   404: "The server no longer has this model.",
   413: "This text is too large for one request.",
@@ -11,95 +11,69 @@ const WORDS = {
   503: "The server has more to do than it can take just now, or is loading its model.",
   504: "The server took too long over this text and gave up.",
 };
+const UNEXPECTED = "The server's answer has an unexpected form.";
 
-/** A request that failed; `message` is meant for the person at the page. */
-export class RestError extends Error {}
+/** A failed request; `message` is meant for the user. */
+class RestError extends Error {}
 
-/**
- * What the server says of its model.
- * @returns {Promise<{name: string, version: number, languages?: object, search?: object}>}
- * @throws {RestError}
- */
+/** Return the served model: {name, version, languages?, search?}. */
 export async function fetchModel() {
-  const model = await fetchJson(new URL("page/model.json", document.baseURI), {});
-  if (typeof model?.name !== "string") throw notUnderstood();
+  const model = await fetchJson(new URL("page/model.json", document.baseURI));
+  if (typeof model?.name !== "string") throw new RestError(UNEXPECTED);
   return model;
 }
 
-/** Where a model's predictions are asked for. */
 export function predictAddress(name) {
   return new URL(`v1/models/${encodeURIComponent(name)}:predict`, document.baseURI).href;
 }
 
 /**
- * Runs a signature on sentences.
- * @param {string} name of the model
- * @param {string} signature
- * @param {string[]} texts
- * @param {AbortSignal} signal
- * @returns {Promise<object[]>} one answer for each text, in order
- * @throws {RestError}, or an AbortError where the signal asked for it
+ * Run a signature of a model on sentences.
+ * @returns {Promise<object[]>} a prediction for each sentence, in order
+ * @throws {RestError}, or the signal's AbortError
  */
-export async function predict(name, signature, texts, signal) {
-  const reply = await fetchJson(predictAddress(name), {
+export async function predict(name, signature, sentences, signal) {
+  const { predictions } = await fetchJson(predictAddress(name), {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ signature_name: signature, instances: texts }),
+    body: JSON.stringify({ signature_name: signature, instances: sentences }),
     signal,
   });
-  const answers = reply?.predictions;
-  if (!Array.isArray(answers) || answers.length !== texts.length) throw notUnderstood();
-  return answers;
+  if (predictions?.length !== sentences.length) throw new RestError(UNEXPECTED);
+  return predictions;
 }
 
-async function fetchJson(address, options) {
+async function fetchJson(address, options = {}) {
+  const signals = [options.signal, AbortSignal.timeout(TIMEOUT_MS)].filter(Boolean);
   let response;
-  let body;
+  let content;
   try {
-    response = await fetch(address, { ...options, signal: withPatience(options.signal) });
-    body = await response.text();
+    response = await fetch(address, { ...options, signal: AbortSignal.any(signals) });
+    content = await response.json();
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new RestError(
-      error.name === "TimeoutError"
-        ? `The server has not answered for ${PATIENCE_MS / 1000} seconds.`
-        : "The server does not answer. It may have been stopped.",
-    );
+    if (error.name === "TimeoutError") {
+      throw new RestError(`The server has not answered for ${TIMEOUT_MS / 1000} seconds.`);
+    }
+    // A reply that is not JSON has NaN or Infinity in it, or comes from a proxy.
+    if (!(error instanceof SyntaxError)) {
+      throw new RestError("The server does not answer. It may have been stopped.");
+    }
   }
-  const content = parsed(body);
-  if (!response.ok) throw refused(response.status, content?.error);
-  if (content === undefined) throw notUnderstood();
+  if (!response.ok) throw new RestError(refusal(response.status, content?.error));
+  if (!content) throw new RestError(UNEXPECTED);
   return content;
 }
 
-/** The caller's signal, or the end of patience, whichever comes first. */
-function withPatience(signal) {
-  if (!("any" in AbortSignal)) return signal;
-  const limit = AbortSignal.timeout(PATIENCE_MS);
-  return signal ? AbortSignal.any([signal, limit]) : limit;
+function refusal(status, detail) {
+  const message = MESSAGES[status] ?? "The server could not do this.";
+  const reason = typeof detail === "string" && detail.trim().slice(0, MAX_DETAIL);
+  return `${message} (${status}${reason ? `: ${reason}` : ""})`;
 }
 
-function parsed(body) {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined; // NaN and Infinity are not JSON, and a proxy may answer in HTML
-  }
-}
-
-function refused(status, detail) {
-  const words = WORDS[status] ?? "The server could not do this.";
-  const said = typeof detail === "string" ? detail.trim().slice(0, LONGEST_DETAIL) : "";
-  return new RestError(`${words} (${status}${said ? `: ${said}` : ""})`);
-}
-
-function notUnderstood() {
-  return new RestError("The server's answer has an unexpected form.");
-}
-
-/** Any error as a sentence for the person at the page. */
-export function inWords(error) {
+/** Return any error as a message for the user. */
+export function errorMessage(error) {
   if (error instanceof RestError) return error.message;
   console.error(error);
-  return notUnderstood().message;
+  return UNEXPECTED;
 }

@@ -1,4 +1,4 @@
-"""A scripted server behind the page, and a real browser in front of it."""
+"""A scripted server behind the page and a real browser in front of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-PATIENCE_MS = 20_000  # a busy machine is slow; what is there at once is waited for no longer
+TIMEOUT_MS = 20_000  # a busy machine is slow
+# The page's own pauses, for typing and the like, would make up half of the tests' time.
+SHORT_PAUSES = """
+    const schedule = window.setTimeout;
+    window.setTimeout = (action, ms) => schedule(action, ms < 1000 ? ms / 10 : ms);
+"""
 CHROMIUM_OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -33,10 +39,10 @@ CHROMIUM_OPTIONS = [
 
 
 class ScriptedServer:
-    """The REST interface as the page uses it, with answers that can be foretold.
+    """The REST interface as the page uses it, with predictable replies.
 
-    A sentence s becomes "[s]"; its alternatives are "[s]" and "(s)"; its pieces are its words,
-    and each piece of the translation attends to its own word with 0.7.
+    A sentence s becomes "[s]"; its hypotheses are "[s]" and "(s)"; its tokens are its words,
+    and each target token attends to its own word with 0.7.
     """
 
     def __init__(self) -> None:
@@ -47,25 +53,26 @@ class ScriptedServer:
             "search": {"beam": 4, "alpha": 0.6, "n_best": 4, "max_tokens": 256},
         }
         self.requests: list[tuple[str, list[str]]] = []
-        self.failures: list[tuple[int, str]] = []  # each is the reply to one translation
+        self.failures: list[tuple[int, str]] = []  # replies to the next translations
         self.silent = False  # connections are closed without a reply
-        self.held = threading.Event()  # set: predictions of texts with "slow" in them go through
+        self.released = threading.Event()  # predictions of texts with "slow" in them wait for it
+        self.answered: list[list[str]] = []  # texts of each request that has been answered
         self.delay = 0.0  # seconds for every prediction
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.http.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.http.server_address[1]}/"
 
-    def asked(self, signature: str = "serving_default") -> list[list[str]]:
-        """The texts of each request for a signature, in the order of their arrival."""
+    def requested(self, signature: str = "serving_default") -> list[list[str]]:
+        """Return the texts of each request for a signature, in order of arrival."""
         return [texts for name, texts in self.requests if name == signature]
 
     def predict(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         texts = body["instances"]
         self.requests.append((body["signature_name"], texts))
         if any("slow" in text for text in texts):
-            self.held.wait(60)  # longer than any test waits
+            self.released.wait(60)  # longer than any test waits
         time.sleep(self.delay)
-        # Of the other signatures a late request, of the text before, could take it away.
+        # A late request for another signature must not take the failure away.
         if self.failures and body["signature_name"] == "serving_default":
             status, message = self.failures.pop(0)
             return status, {"error": message}
@@ -97,9 +104,12 @@ class ScriptedServer:
 
     def _handler(scripted) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # connections are reused
+
             def do_GET(self) -> None:
                 name = self.path.removeprefix("/page/") if self.path != "/" else "index.html"
                 if scripted.silent:
+                    self.close_connection = True
                     return
                 if name == "model.json":
                     self._send(200, "application/json", json.dumps(scripted.model).encode())
@@ -112,14 +122,18 @@ class ScriptedServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if scripted.silent:
+                    self.close_connection = True
                     return
                 expected = f"/v1/models/{scripted.model['name']}:predict"
+                request = json.loads(body)
                 status, reply = (
-                    scripted.predict(json.loads(body))
+                    scripted.predict(request)
                     if self.path == expected
                     else (404, {"error": f"no such path: {self.path}"})
                 )
-                self._send(status, "application/json", json.dumps(reply).encode())
+                with suppress(ConnectionError):  # the page has dropped the request
+                    self._send(status, "application/json", json.dumps(reply).encode())
+                scripted.answered.append(request["instances"])
 
             def _send(self, status: int, kind: str, body: bytes) -> None:
                 self.send_response(status)
@@ -137,24 +151,24 @@ class ScriptedServer:
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """The scripted server, listening."""
+    """Start a scripted server."""
     scripted = ScriptedServer()
     thread = threading.Thread(target=scripted.http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield scripted
-    scripted.held.set()
+    scripted.released.set()
     scripted.http.shutdown()
     scripted.http.server_close()
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, one for a module's tests; skips where it or its driver is absent."""
+    """Start headless Chromium, once for a module; skip if it or its driver is absent."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("neither chromium nor google-chrome is on PATH")
-    sync_api.expect.set_options(timeout=PATIENCE_MS)
+    sync_api.expect.set_options(timeout=TIMEOUT_MS)
     # By module, not by session: while the driver runs, nothing else here may start an event loop.
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
@@ -162,34 +176,57 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser: Any, server: ScriptedServer) -> Iterator[Callable[..., Any]]:
-    """Opens the page, each time in a fresh profile; at the end no complaint may stand in its log.
+def new_page(browser: Any, script: str = "", **options: Any) -> Any:
+    """Return an empty page in a fresh profile; `script` runs before a document's own."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT_MS)
+    context.add_init_script(SHORT_PAUSES + script)
+    return context.new_page()
 
-    Keyword arguments are those of a Playwright browser context; `script` runs before the page's
-    own, `expect_complaints` allows errors in the log.
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Any) -> Any:
+    """Return a page for all tests: each test's server has its own port and thus its own storage."""
+    return new_page(browser)
+
+
+@pytest.fixture
+def open_page(
+    browser: Any, shared_page: Any, server: ScriptedServer
+) -> Iterator[Callable[..., Any]]:
+    """Return a function that opens the page; an error in the browser's log fails the test.
+
+    `expect_errors` allows errors. `script` and the keyword arguments of a Playwright browser
+    context need a profile of their own.
     """
-    contexts: list[Any] = []
-    complaints: list[str] = []
+    pages: list[Any] = []
+    errors: list[str] = []
     tolerant: list[bool] = []
 
-    def opened(*, script: str = "", expect_complaints: bool = False, **options: Any) -> Any:
-        context = browser.new_context(**options)
-        context.set_default_timeout(PATIENCE_MS)
-        contexts.append(context)
-        tolerant.append(expect_complaints)
-        if script:
-            context.add_init_script(script)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "console",
-            lambda message: complaints.append(message.text) if message.type == "error" else None,
-        )
+    def on_error(error: Any) -> None:
+        errors.append(str(error))
+
+    def on_console(message: Any) -> None:
+        if message.type == "error":
+            errors.append(message.text)
+
+    def opened(*, script: str = "", expect_errors: bool = False, **options: Any) -> Any:
+        page = new_page(browser, script, **options) if script or options else shared_page
+        page.on("pageerror", on_error)
+        page.on("console", on_console)
+        pages.append(page)
+        tolerant.append(expect_errors)
         page.goto(server.address)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == [] or any(tolerant)
+    for page in pages:
+        if page is not shared_page:
+            page.context.close()
+            continue
+        page.remove_listener("pageerror", on_error)
+        page.remove_listener("console", on_console)
+        page.unroute_all()
+        page.emulate_media(color_scheme="null", reduced_motion="null")
+        page.goto("about:blank")
+    assert errors == [] or any(tolerant)

@@ -1,0 +1,29 @@
+/** Settings, kept for good, and the draft, kept as long as the tab. */
+
+const SETTINGS = "keras_transformer.page.settings";
+const DRAFT = "keras_transformer.page.draft";
+
+export function loadSettings() {
+  const stored = attempt(() => JSON.parse(localStorage.getItem(SETTINGS)));
+  return { asYouType: true, ...stored };
+}
+
+export function saveSettings(settings) {
+  attempt(() => localStorage.setItem(SETTINGS, JSON.stringify(settings)));
+}
+
+export function loadDraft() {
+  return attempt(() => sessionStorage.getItem(DRAFT)) ?? "";
+}
+
+export function saveDraft(text) {
+  attempt(() => sessionStorage.setItem(DRAFT, text));
+}
+
+function attempt(action) {
+  try {
+    return action();
+  } catch {
+    return undefined; // closed, full or not ours: the page works without storage
+  }
+}

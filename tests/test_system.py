@@ -1,0 +1,260 @@
+"""Atomic files and folders, locks, disk space and processor cores."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from keras_transformer import system
+from keras_transformer.system import FileError
+from tests.support.disk import file_size_limit
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Read all files below a folder, hidden ones included."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+# Files
+
+
+def test_a_file_is_replaced_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with system.atomic_file(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert contents(tmp_path) == {"file": "new"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_a_file_stays_if_the_block_raises(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail() -> None:
+        with system.atomic_file(path) as partial:
+            partial.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert contents(tmp_path) == {"file": "old"}
+
+
+def test_a_leftover_partial_file_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    (tmp_path / ".partial.file").write_text("a longer text of a killed process")
+    system.write_text(path, "n\u00f6\n")
+    assert contents(tmp_path) == {"file": "n\u00f6\n"}
+
+
+def test_json_is_readable_unicode(tmp_path: Path) -> None:
+    system.write_json(tmp_path / "file.json", {"text": "\u6211"})
+    assert contents(tmp_path) == {"file.json": '{\n "text": "\u6211"\n}\n'}
+    assert json.loads((tmp_path / "file.json").read_text()) == {"text": "\u6211"}
+
+
+def test_a_full_disk_keeps_the_earlier_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with file_size_limit(100), pytest.raises(FileError, match="file: cannot be written: .*large"):
+        system.write_text(path, "x" * 200)
+    assert contents(tmp_path) == {"file": "old"}
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="none/file: cannot be written: .*No such file"):
+        system.write_text(tmp_path / "none" / "file", "x")
+
+
+def test_the_temporary_file_has_the_same_extension(tmp_path: Path) -> None:
+    with system.atomic_file(tmp_path / "best.weights.h5") as partial:
+        assert partial.name.endswith(".weights.h5")
+        partial.touch()
+
+
+# Folders
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_when_the_block_ends(tmp_path: Path, exists: bool) -> None:
+    path = tmp_path / "new" / "folder"
+    if exists:  # an empty one
+        path.mkdir(parents=True)
+    with system.atomic_folder(path) as partial:
+        (partial / "sub").mkdir()
+        (partial / "sub" / "file").write_text("x")
+        assert not path.exists() or not os.listdir(path)
+    assert contents(tmp_path) == {"new/folder/sub/file": "x"}
+    assert os.listdir(tmp_path / "new") == ["folder"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027])
+def test_a_folder_has_the_usual_mode(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with system.atomic_folder(tmp_path / "folder"):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_no_folder_appears_if_the_block_raises(
+    tmp_path: Path, error: type[BaseException], replace: bool
+) -> None:
+    def fail() -> None:
+        with system.atomic_folder(tmp_path / "folder", replace) as partial:
+            (partial / "file").write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    partial = system.partial_path(tmp_path / "folder")
+    (partial / "sub").mkdir(parents=True)
+    (partial / "sub" / "file").write_text("old")
+    (partial / "link").symlink_to("nowhere")
+    with system.atomic_folder(tmp_path / "folder") as folder:
+        assert os.listdir(folder) == []
+        (folder / "file").write_text("new")
+    assert contents(tmp_path) == {"folder/file": "new"}
+
+
+def test_a_folder_with_files_is_only_replaced_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    with (
+        pytest.raises(FileError, match="folder: cannot be written: .*not empty"),
+        system.atomic_folder(path) as partial,
+    ):
+        (partial / "other").write_text("new")
+    assert contents(tmp_path) == {"folder/file": "old"}
+
+    leftover = tmp_path / ".folder.previous"
+    leftover.mkdir()
+    with system.atomic_folder(path, replace=True) as partial:
+        (partial / "other").write_text("new")
+        assert contents(path) == {"file": "old"}
+    assert contents(tmp_path) == {"folder/other": "new"}
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_replaced_folder_returns_if_the_rename_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file").write_text("old")
+    rename = Path.rename
+
+    def failing(source: Path, target: Path) -> Path:
+        if source == system.partial_path(path):
+            raise OSError("failed")
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with (
+        pytest.raises(FileError, match="folder: cannot be written: failed"),
+        system.atomic_folder(path, replace=True) as partial,
+    ):
+        (partial / "file").write_text("new")
+    assert contents(tmp_path) == {"folder/file": "old"}
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
+    with (
+        file_size_limit(100),
+        pytest.raises(FileError, match="folder: cannot be written: .*large"),
+        system.atomic_folder(tmp_path / "folder") as partial,
+    ):
+        (partial / "file").write_text("x" * 200)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    with system.atomic_folder(path) as partial:
+        (partial / "file").write_text("first")
+        with (
+            pytest.raises(FileError, match="in use by another process"),
+            system.atomic_folder(path),
+        ):
+            pass
+    assert contents(tmp_path) == {"folder/file": "first"}
+
+
+# Locks
+
+
+def hold(path: Path, held: Callable[[], None], wait: Callable[[], None]) -> None:
+    with system.lock(path):
+        held()
+        wait()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_lock_ends_with_its_process(tmp_path: Path, kind: str) -> None:
+    path = tmp_path
+    if kind == "file":
+        path = tmp_path / "file"
+        path.touch()
+    context = multiprocessing.get_context("fork")
+    held, free = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(path, held.set, free.wait))
+    other.start()
+    try:
+        assert held.wait(30)
+        with pytest.raises(FileError, match="in use by another process"), system.lock(path):
+            pass
+    finally:
+        other.kill()
+        other.join()
+    with system.lock(path):
+        pass
+
+
+def test_a_file_system_without_locks_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(handle: int, operation: int) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    with system.lock(tmp_path), system.lock(tmp_path):
+        pass
+
+
+# Disk space and cores
+
+
+def test_too_little_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=12 * 2**20))
+    system.check_space(tmp_path, 10 * 2**20)  # 10 MB and a tenth, and 1 MB to spare
+    with pytest.raises(FileError, match=r"11\.0 MB are to be written, 12\.0 MB are free"):
+        system.check_space(tmp_path, 11 * 2**20)
+
+
+def test_cores_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7}, raising=False)
+    assert system.core_count() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert system.core_count() == 1
