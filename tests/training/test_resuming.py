@@ -84,7 +84,7 @@ def test_stopped_by_a_signal_and_resumed_equals_never_stopped(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """SIGTERM comes after step 3: it is saved, although no checkpoint is due."""
+    """SIGTERM comes during step 3, which is saved, although no checkpoint is due."""
     record_steps = RunLog.record_steps
 
     def record_and_signal(run_log: RunLog, values: dict[str, Any]) -> None:
