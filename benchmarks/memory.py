@@ -82,7 +82,7 @@ def model_step(case: Figures) -> Callable[[int, int], Any]:
 
     from keras_transformer.config import ModelConfig
     from keras_transformer.model import transformer
-    from keras_transformer.training.loss import projected_loss
+    from keras_transformer.training.fused_loss import projected_loss
 
     vocabulary = 32_000
     config = ModelConfig(vocabulary, vocabulary, attention=case["attention"])

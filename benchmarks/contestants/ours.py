@@ -87,7 +87,7 @@ class Timed:
     def __init__(self, steps: Steps, times: tf.Variable) -> None:
         self._steps = steps
         self._times = times
-        self.reorder, self.keep = steps.reorder, steps.keep
+        self.reorder, self.select_and_reserve = steps.reorder, steps.select_and_reserve
 
     def __call__(self, tokens: tf.Tensor, position: tf.Tensor, state: Any) -> Any:
         """Call the step; its tokens arrive when the previous step is done."""

@@ -22,8 +22,7 @@ from keras_transformer.config import DataConfig
 from keras_transformer.data import normalization
 from keras_transformer.data.tokenizer_sample import replace_rare_characters
 from keras_transformer.errors import UserError
-
-PAD, UNKNOWN, START, END = 0, 1, 2, 3
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 # Constant, because SentencePiece sums the counts of its threads in floating point: the same
 # corpus must give the same file on every machine.

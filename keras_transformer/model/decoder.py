@@ -1,69 +1,50 @@
-"""The decoder: N layers of masked self-attention, attention to the encoder, and
-feed-forward (section 3.1, right of figure 1), as a whole and step by step."""
+"""The decoder: N layers of masked self-attention, cross-attention to the encoder's output, and
+feed-forward (section 3.1, figure 1, right)."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.model.attention import KeysValues
-from keras_transformer.model.encoder import attention_from
-from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model import components
 from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
-from keras_transformer.model.sublayer import SublayerConnection
-
-
-class StepContext(NamedTuple):
-    """Where a search step is, the same for every layer."""
-
-    position: tf.Tensor | int
-    """Of all rows."""
-    beam: int
-    """W, rows of a sentence."""
-    slots: tf.Tensor
-    """() int32, C * W: those of a sentence in the caches."""
-    rows: tf.Tensor
-    """(B * H,) int32: rows of the caches that this step fills."""
-    past_bias: tf.Tensor
-    """(B, H, W, C * W) float32, added to the scores of self-attention."""
-    memory_bias: tf.Tensor
-    """(B, H, W, S) float32, added to the scores of the attention to the encoder."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class DecoderLayer(ConfiguredLayer):
-    """Masked self-attention, attention to the encoder, feed-forward.
+    """Masked self-attention, cross-attention and feed-forward, with a connection around each.
 
     Args:
         config: The model's configuration.
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        config, dtype = self.config, self.dtype_policy
-        self.self_attention = attention_from(config, "self_attention", dtype)
-        self.cross_attention = attention_from(config, "cross_attention", dtype, cross=True)
-        self.feed_forward = FeedForward(
-            config.d_model, config.d_ff, config.feed_forward_dropout, dtype=dtype
+        config, options = self.config, {"dtype": self.dtype_policy}
+        self.self_attention = components.self_attention(config, name="self_attention", **options)
+        self.cross_attention = components.cross_attention(config, name="cross_attention", **options)
+        self.feed_forward = components.feed_forward(config, name="feed_forward", **options)
+        self.self_attention_connection = components.sublayer_connection(
+            config, name="self_attention_connection", **options
         )
-        self.around_self = SublayerConnection(config.norm, config.dropout, dtype=dtype)
-        self.around_cross = SublayerConnection(config.norm, config.dropout, dtype=dtype)
-        self.around_feed_forward = SublayerConnection(config.norm, config.dropout, dtype=dtype)
+        self.cross_attention_connection = components.sublayer_connection(
+            config, name="cross_attention_connection", **options
+        )
+        self.feed_forward_connection = components.sublayer_connection(
+            config, name="feed_forward_connection", **options
+        )
 
     def build(self, shape: Any, *_: Any) -> None:
-        """Build the parts for inputs (B, T, D)."""
-        for part in (
-            self.self_attention,
-            self.cross_attention,
-            self.feed_forward,
-            self.around_self,
-            self.around_cross,
-            self.around_feed_forward,
-        ):
-            part.build(shape)
+        self.self_attention.build(shape)
+        self.cross_attention.build(shape)
+        self.feed_forward.build(shape)
+        self.self_attention_connection.build(shape)
+        self.cross_attention_connection.build(shape)
+        self.feed_forward_connection.build(shape)
         self.built = True
 
     def call(
@@ -83,110 +64,33 @@ class DecoderLayer(ConfiguredLayer):
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return attention to the encoder too.
+            return_weights: Whether to return the weights of cross-attention too.
 
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
         """
-        weights: list[tf.Tensor] = []
-
-        def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
-            options = {"training": training, "return_weights": return_weights}
-            attended = self.cross_attention(y, memory, source_mask, **options)
-            if not return_weights:
-                return attended
-            output, cross = attended
-            weights.append(cross)
-            return output
-
-        x = self.around_self(
-            x,
-            sublayer=lambda y: self.self_attention(
-                y, y, target_mask, causal=True, training=training
-            ),
-            training=training,
-        )
-        x = self.around_cross(x, sublayer=attend_to_memory, training=training)
-        x = self.around_feed_forward(
-            x, sublayer=lambda y: self.feed_forward(y, training=training), training=training
-        )
-        return (x, weights[0]) if return_weights else x
-
-    def cross_attention_cache(self, memory: tf.Tensor, source_mask: tf.Tensor) -> KeysValues:
-        """What every step needs of the source.
-
-        Args:
-            memory: (B, S, D) from the encoder.
-            source_mask: Boolean (B, 1, 1, S).
-
-        Returns:
-            Keys (B, H, K, S), turned once for the products of every step, and values
-            (B, H, S, K') of the attention to the encoder.
-        """
-        keys, values = self.cross_attention.keys_values(memory)
-        keys = tf.transpose(keys, [0, 1, 3, 2])
-        # A sentence without any token gives nothing, whatever the weights are.
-        real = tf.reduce_any(source_mask, axis=-1, keepdims=True)
-        return KeysValues(keys, values * tf.cast(real, values.dtype))
-
-    def step(
-        self,
-        x: tf.Tensor,
-        joint_kernel: tf.Tensor,
-        past: KeysValues,
-        memory: KeysValues,
-        context: StepContext,
-    ) -> tuple[tf.Tensor, KeysValues]:
-        """Decode one position of every row, given keys and values of those before it.
-
-        Args:
-            x: (R, D), the W rows of one sentence next to each other.
-            joint_kernel: That of the self-attention.
-            past: Rows of self-attention keys (B * H * C, W * K) and values (B * H * C, W * K').
-            memory: From ``cross_attention_cache``, once for each sentence.
-            place: Where all rows are, and what they may see.
-
-        Returns:
-            (R, D), and ``past`` with the keys and values of this position, written into the
-            very tensors that came in.
-        """
-        kept: list[KeysValues] = []
+        weights: tf.Tensor | None = None
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
-            attention = self.self_attention
-            queries, new = attention.project_position(
-                y, joint_kernel, context.position, context.beam
-            )
-            updated = KeysValues(
-                *(
-                    # The functional updates copy all of a cache to write one position.
-                    tf.raw_ops.InplaceUpdate(x=rows, i=context.rows, v=own)
-                    for rows, own in zip(past, new, strict=True)
-                )
-            )
-            kept.append(updated)
-            widths = attention.key_width, attention.value_width
-            slots = KeysValues(
-                *(
-                    tf.reshape(part, [-1, attention.heads, context.slots, width])
-                    for part, width in zip(updated, widths, strict=True)
-                )
-            )
-            return attention.attend_from(queries, slots, context.past_bias)
+            return self.self_attention(y, y, target_mask, causal=True, training=training)
 
-        def attend_to_memory(y: tf.Tensor) -> tf.Tensor:
-            attention = self.cross_attention
-            # The W rows of a sentence attend to the same keys, as W positions of it would.
-            queries = attention.scaled_queries(y, context.beam)
-            return attention.attend_from(queries, memory, context.memory_bias, keys_transposed=True)
+        def attend_to_source(y: tf.Tensor) -> tf.Tensor:
+            nonlocal weights
+            inputs, options = (y, memory, source_mask), {"training": training}
+            if not return_weights:
+                return self.cross_attention(*inputs, **options)
+            output, weights = self.cross_attention(*inputs, **options, return_weights=True)
+            return output
 
-        x = self.around_self(x, sublayer=attend_to_past)
-        x = self.around_cross(x, sublayer=attend_to_memory)
-        x = self.around_feed_forward(x, sublayer=self.feed_forward)
-        return x, kept[0]
+        def transform(y: tf.Tensor) -> tf.Tensor:
+            return self.feed_forward(y, training=training)
+
+        x = self.self_attention_connection(x, sublayer=attend_to_past, training=training)
+        x = self.cross_attention_connection(x, sublayer=attend_to_source, training=training)
+        x = self.feed_forward_connection(x, sublayer=transform, training=training)
+        return (x, weights) if return_weights else x
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
-        """(B, T, D), and (B, H, T, S) where asked for."""
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output
@@ -196,11 +100,13 @@ class DecoderLayer(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Decoder(LayerStack):
-    """The stack of decoder layers, and for Pre-LN a last normalisation.
+    """The stack of decoder layers.
 
     Args:
         config: The model's configuration.
-        recompute: Whether to keep no activations for the backward pass; see `LayerStack`.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer for the
+            backward pass, and computes its activations a second time.
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -229,15 +135,15 @@ class Decoder(LayerStack):
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return attention to the encoder too.
+            return_weights: Whether to return the weights of cross-attention too.
 
         Returns:
-            (B, T, D), and with ``return_weights`` one (B, H, T, S) for each layer.
+            (B, T, D), and with ``return_weights`` also (B, H, T, S) float32 for each layer.
         """
         inputs = memory, target_mask, source_mask
         if not return_weights:
             for layer in self.layers:
-                x = self.run(layer, x, *inputs, training=training)
+                x = self.apply_layer(layer, x, *inputs, training=training)
             return self.finish(x)
         weights = []
         for layer in self.layers:
@@ -245,31 +151,7 @@ class Decoder(LayerStack):
             weights.append(cross)
         return self.finish(x), weights
 
-    def cross_attention_cache(self, memory: tf.Tensor, source_mask: tf.Tensor) -> list[KeysValues]:
-        """`DecoderLayer.cross_attention_cache` of each layer."""
-        return [layer.cross_attention_cache(memory, source_mask) for layer in self.layers]
-
-    def joint_kernels(self) -> list[tf.Tensor]:
-        """`MultiHeadAttention.joint_kernel` of each layer's self-attention."""
-        return [layer.self_attention.joint_kernel() for layer in self.layers]
-
-    def step(
-        self,
-        x: tf.Tensor,
-        joint_kernels: list[tf.Tensor],
-        past: list[KeysValues],
-        memory: list[KeysValues],
-        context: StepContext,
-    ) -> tuple[tf.Tensor, list[KeysValues]]:
-        """Decode one position of every row; see `DecoderLayer.step`, which it stacks."""
-        kept = []
-        for layer, *own in zip(self.layers, joint_kernels, past, memory, strict=True):
-            x, keys_values = layer.step(x, *own, context)
-            kept.append(keys_values)
-        return self.finish(x), kept
-
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
-        """(B, T, D), and (B, H, T, S) for each layer where asked for."""
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output

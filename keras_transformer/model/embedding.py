@@ -10,11 +10,12 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TokenEmbedding(keras.layers.Layer):
-    """One matrix (V, D): rows are embeddings, and products with it are logits.
+    """One matrix E (V, D): its rows are embeddings, and products with it are logits.
 
     Args:
         vocabulary_size: V.
         d_model: D.
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
@@ -23,14 +24,13 @@ class TokenEmbedding(keras.layers.Layer):
         self.d_model = d_model
 
     def build(self, *shapes: Any) -> None:
-        """Make the matrix; its size does not depend on the input."""
         # With this deviation a scaled embedding and a position have about the same size.
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
         self.matrix = self.add_weight(
             name="matrix",
             shape=(self.vocabulary_size, self.d_model),
             initializer=initializer,
-            # Mixed precision would cast all of it to look up a few rows.
+            # Mixed precision would cast the whole matrix to look up a few rows.
             autocast=False,
         )
         self.built = True
@@ -40,7 +40,7 @@ class TokenEmbedding(keras.layers.Layer):
 
         Args:
             inputs: (B, T) ids; with ``reverse`` (..., D) features.
-            reverse: Which way to go.
+            reverse: Whether to project.
 
         Returns:
             (B, T, D) embeddings times sqrt(D); with ``reverse`` (..., V) float32 logits.
@@ -48,35 +48,24 @@ class TokenEmbedding(keras.layers.Layer):
         return self.project(inputs) if reverse else self.embed(inputs)
 
     def embed(self, ids: tf.Tensor) -> tf.Tensor:
-        """(B, T) ids to (B, T, D), scaled by sqrt(D)."""
-        rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)
+        """Return the rows of ids (B, T), times sqrt(D): (B, T, D)."""
+        rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)  # (B, T, D)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 
     def project(self, features: tf.Tensor) -> tf.Tensor:
-        """(..., D) features to (..., V) logits, float32 whatever the layers compute in."""
+        """Return the logits h Eᵀ of features (..., D): (..., V), float32 in any precision."""
         matrix = tf.cast(tf.convert_to_tensor(self.matrix), self.compute_dtype)
-        features = tf.cast(features, self.compute_dtype)
-        flat = tf.reshape(features, [-1, self.d_model])
+        flat = tf.reshape(tf.cast(features, self.compute_dtype), [-1, self.d_model])
         logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)
-        return tf.reshape(
-            logits, tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], axis=0)
-        )
-
-    def columns(self) -> tf.Tensor:
-        """The matrix turned around, (D, V) in the type that the layer computes in.
-
-        To turn it once costs less than two products with few rows gain by it.
-        """
-        return tf.cast(tf.transpose(tf.convert_to_tensor(self.matrix)), self.compute_dtype)
+        shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], axis=0)
+        return tf.reshape(logits, shape)  # (..., V)
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> Any:
-        """Embeddings in the compute type, logits in float32."""
         if reverse:
             return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary_size), dtype="float32")
         return keras.KerasTensor((*inputs.shape, self.d_model), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
             "d_model": self.d_model,

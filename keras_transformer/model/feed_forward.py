@@ -13,12 +13,13 @@ from keras_transformer.model.kernels.linear import project
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class FeedForward(keras.layers.Layer):
-    """FFN(x) = max(0, x W1 + b1) W2 + b2, equation 2, the same at every position.
+    """FFN(x) = max(0, x W1 + b1) W2 + b2 (equation 2), the same at every position.
 
     Args:
         d_model: D, width of input and output.
-        d_ff: Width between the two dense layers.
+        d_ff: Width between the two linear maps.
         dropout: Share dropped between them in training; the paper has none here.
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
@@ -29,7 +30,6 @@ class FeedForward(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, shape: Any) -> None:
-        """Make both dense layers' weights."""
         self.inner_kernel = self.add_weight(name="inner_kernel", shape=(self.d_model, self.d_ff))
         self.inner_bias = self.add_weight(
             name="inner_bias", shape=(self.d_ff,), initializer="zeros"
@@ -41,17 +41,23 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """(B, T, D) to (B, T, D)."""
+        """Transform each position by itself.
+
+        Args:
+            x: (B, T, D).
+            training: Whether dropout is on.
+
+        Returns:
+            (B, T, D).
+        """
         inner = tf.nn.relu(project(x, self.inner_kernel, self.inner_bias))  # (B, T, d_ff)
         inner = self.dropout(inner, training=training)
-        return project(inner, self.outer_kernel, self.outer_bias)
+        return project(inner, self.outer_kernel, self.outer_bias)  # (B, T, D)
 
     def compute_output_shape(self, shape: Any) -> Any:
-        """The input's shape."""
         return shape
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
         return super().get_config() | {
             "d_model": self.d_model,
             "d_ff": self.d_ff,

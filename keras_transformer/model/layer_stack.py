@@ -1,4 +1,4 @@
-"""The bases of layers that are made from a whole `ModelConfig`."""
+"""Base classes of the layers that are built from a whole `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.model import components
 from keras_transformer.model.kernels.gradient_checkpointing import checkpointed
-from keras_transformer.model.sublayer import layer_normalization
+from keras_transformer.model.kernels.normalization import LayerNormalization
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer whose only argument is the model's configuration.
+    """A layer whose first argument is the model's configuration.
 
     Args:
         config: The configuration, or its fields as a dictionary (as saved models hold it).
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
@@ -25,19 +27,19 @@ class ConfiguredLayer(keras.layers.Layer):
         self.config = ModelConfig.of(config)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
         return super().get_config() | {"config": dataclasses.asdict(self.config)}
 
 
 class LayerStack(ConfiguredLayer):
-    """N layers of one kind, and for Pre-LN a last normalisation.
+    """N layers of one class, and a last layer normalization where these do not end with one.
 
     Args:
         config: The model's configuration.
-        layer_class: What to stack.
+        layer_class: The class of the layers.
         count: N.
-        recompute: Whether, in training, only the inputs of a layer are kept for the backward
-            pass, and what lies between them and its output is computed a second time.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer for the
+            backward pass, and computes its activations a second time.
+        kwargs: Of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -54,27 +56,28 @@ class LayerStack(ConfiguredLayer):
             layer_class(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
             for i in range(count)
         ]
-        pre = self.config.norm == "pre"
-        self.final_norm = layer_normalization(self.dtype_policy) if pre else None
+        self.final_norm = None
+        if not components.connection_class(self.config).normalizes_output:
+            self.final_norm = LayerNormalization(dtype=self.dtype_policy)
 
     def build(self, shape: Any, *_: Any) -> None:
-        """Build the layers for inputs (B, T, D)."""
         for layer in self.layers:
             layer.build(shape)
         if self.final_norm is not None:
             self.final_norm.build(shape)
         self.built = True
 
-    def run(self, layer: keras.layers.Layer, *inputs: tf.Tensor, training: bool) -> tf.Tensor:
-        """What ``layer`` makes of its inputs."""
+    def apply_layer(
+        self, layer: keras.layers.Layer, *inputs: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """Return a layer's output, with gradient checkpointing in training where it is on."""
         if self.gradient_checkpointing and training:
             return checkpointed(layer, *inputs)
         return layer(*inputs, training=training)
 
     def finish(self, x: tf.Tensor) -> tf.Tensor:
-        """What follows the last layer, (B, T, D) to the same shape."""
+        """Normalize the last layer's output (B, T, D), unless it is normalized."""
         return x if self.final_norm is None else self.final_norm(x)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
         return super().get_config() | {"gradient_checkpointing": self.gradient_checkpointing}

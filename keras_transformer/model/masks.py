@@ -1,22 +1,19 @@
-"""Attention masks, all made here: boolean, True where a position may be attended to.
-
-Masks act on keys only. They are made from the input of each call, so no length is fixed.
-"""
+"""Attention masks: boolean, True where a query may attend to a key (section 3.2.3)."""
 
 from __future__ import annotations
 
 import keras
 import tensorflow as tf
 
-PAD = 0  # the id of padding, on both sides
+from keras_transformer.special_tokens import PAD
 
-MASK_VALUE = tf.float32.min / 2
-"""Added to a score, keeps attention away: half of the lowest number, so that the sum cannot
-overflow to -inf."""
+MASK_VALUE: float = tf.float32.min / 2
+"""Score of a masked key, whose exponential is 0. It is half of the lowest float, so that a bias
+added to it cannot overflow to -inf, which would make NaN of a row of masked keys."""
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Which keys are real tokens.
+    """Return which keys are real tokens.
 
     Args:
         ids: (B, S) token ids, padded with ``PAD``.
@@ -30,36 +27,31 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
 def look_ahead_mask(
     queries: tf.Tensor | int, keys: tf.Tensor | int, first: tf.Tensor | int = 0
 ) -> tf.Tensor:
-    """Which positions a target position may see: itself and those before it.
+    """Return which keys each query may attend to: those at its own position and before.
 
     Args:
-        queries: T, the number of positions that look.
-        keys: S, the number of positions that are looked at.
+        queries: T, number of query positions.
+        keys: S, number of key positions.
         first: Position of the first query; the first key is at 0.
 
     Returns:
-        (1, 1, T, S) boolean, True where key <= query (section 3.2.3).
+        (1, 1, T, S) boolean, True where key position <= query position.
     """
-    looking = first + tf.range(queries)
-    return (looking[:, None] >= tf.range(keys)[None, :])[None, None, :, :]
-
-
-def additive(mask: tf.Tensor) -> tf.Tensor:
-    """A mask as what is added to scores: made once, it serves every step of a search.
-
-    Args:
-        mask: Boolean, any shape.
-
-    Returns:
-        float32 of the same shape: 0 where attending is allowed, elsewhere ``MASK_VALUE``.
-    """
-    return tf.where(mask, 0.0, MASK_VALUE)
+    positions = first + tf.range(queries)
+    return (positions[:, None] >= tf.range(keys)[None, :])[None, None, :, :]
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class PaddingMask(keras.layers.Layer):
-    """`padding_mask` as a layer, for the functional model."""
+    """`padding_mask` as a layer of the functional model."""
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """(B, S) ids to (B, 1, 1, S) boolean."""
+        """Return the mask.
+
+        Args:
+            ids: (B, S) token ids.
+
+        Returns:
+            (B, 1, 1, S) boolean, True at real tokens.
+        """
         return padding_mask(ids)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
 from keras_transformer.config import ConfigError, ModelConfig
+from keras_transformer.model import components
 from keras_transformer.model.decoder import Decoder
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder
 from keras_transformer.model.masks import PaddingMask
-from keras_transformer.model.positions import PositionalEncoding
 
 
 def build(
@@ -25,14 +23,14 @@ def build(
     Args:
         config: The architecture, both vocabulary sizes above 0.
         dtype: Keras dtype policy of the layers, such as "float32" or "mixed_bfloat16".
-        model_class: The class to make, a `keras.Model` with its own training step, say.
-        recompute: Whether training keeps no activations inside of the encoder's and decoder's
-            layers, but computes them a second time.
+        model_class: The class of the result, for example with its own training step.
+        gradient_checkpointing: Whether training keeps only the inputs of each encoder and
+            decoder layer, and computes their activations a second time.
 
     Returns:
         A functional model from ``{"source": (B, S), "target": (B, T)}``, int32 ids padded
-        with 0, to logits (B, T, V) in float32. Position t of the logits predicts the token
-        after position t of ``target``, which therefore begins with the start token.
+        with ``PAD``, to logits (B, T, V) in float32. Position t of the logits predicts the
+        token after position t of ``target``, which therefore begins with the start token.
 
     Raises:
         ConfigError: A vocabulary of size 0.
@@ -43,31 +41,26 @@ def build(
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
     source_embedding, target_embedding, projection = _embeddings(config, dtype)
-
     source_mask = PaddingMask(name="source_mask")(source)
-    memory = Encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)(
-        _positions(config, "source_positions", dtype)(source_embedding(source)), source_mask
-    )
-    features = Decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)(
-        _positions(config, "target_positions", dtype)(target_embedding(target)),
-        memory,
-        PaddingMask(name="target_mask")(target),
-        source_mask,
-    )
-    logits = projection(features, reverse=True)
+
+    encoder = Encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)
+    source_positions = components.positional_encoding(config, name="source_positions", dtype=dtype)
+    memory = encoder(source_positions(source_embedding(source)), source_mask)  # (B, S, D)
+
+    decoder = Decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)
+    target_positions = components.positional_encoding(config, name="target_positions", dtype=dtype)
+    x = target_positions(target_embedding(target))  # (B, T, D)
+    target_mask = PaddingMask(name="target_mask")(target)
+    features = decoder(x, memory, target_mask, source_mask)  # (B, T, D)
+
+    logits = projection(features, reverse=True)  # (B, T, V)
     return model_class({"source": source, "target": target}, logits, name="transformer")
 
 
-def _positions(config: ModelConfig, name: str, dtype: Any) -> PositionalEncoding:
-    return PositionalEncoding(
-        config.positions, config.max_positions, config.dropout, name=name, dtype=dtype
-    )
-
-
 def _embeddings(
-    config: ModelConfig, dtype: Any
+    config: ModelConfig, dtype: str
 ) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
-    """Source embedding, target embedding and output projection, some of them the same."""
+    """Build source embedding, target embedding and projection, shared or not (section 3.4)."""
 
     def embedding(vocabulary_size: int, name: str) -> TokenEmbedding:
         return TokenEmbedding(vocabulary_size, config.d_model, name=name, dtype=dtype)
@@ -83,17 +76,17 @@ def _embeddings(
 
 
 def source_embedding(model: keras.Model) -> TokenEmbedding:
-    """The layer that embeds source tokens."""
+    """Return the layer that embeds source tokens."""
     return _first_layer(model, "source_embedding", "embedding")
 
 
 def target_embedding(model: keras.Model) -> TokenEmbedding:
-    """The layer that embeds target tokens."""
+    """Return the layer that embeds target tokens."""
     return _first_layer(model, "target_embedding", "embedding")
 
 
 def projection(model: keras.Model) -> TokenEmbedding:
-    """The layer that turns features into logits."""
+    """Return the layer that projects features to logits."""
     return _first_layer(model, "projection", "target_embedding", "embedding")
 
 
@@ -103,7 +96,7 @@ def _first_layer(model: keras.Model, *names: str) -> TokenEmbedding:
 
 
 def features(model: keras.Model) -> keras.Model:
-    """The same network without its output projection.
+    """Return the same network without its output projection.
 
     Args:
         model: A model from `build`.

@@ -1,191 +1,44 @@
-"""Label-smoothed cross-entropy over real tokens (section 5.4).
-
-With smoothing e and V words the target distribution is (1 - e) on the right word plus
-e / V on every word. For logits z = h Eᵀ that gives, without a one-hot tensor,
-
-    loss = logsumexp(z) - (1 - e) z[label] - e mean(z),  mean(z) = h · mean(E).
-"""
+"""Label-smoothed cross-entropy over real tokens (section 5.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
-# Rows projected at once. It bounds memory at 2 * ROWS * V floats, whatever the batch,
-# and costs no time: the products stay large.
-ROWS = 1024
+from keras_transformer.special_tokens import PAD
 
 
 class TokenLoss(NamedTuple):
-    """Sums over real tokens, to be divided once, after everything has been added up."""
+    """Sums over real tokens, to be divided once, after replicas and micro-batches are summed."""
 
-    loss: tf.Tensor  # () float32, what is minimised
-    log_loss: tf.Tensor  # () float32, -log P(label), for perplexity; has no gradient
-    tokens: tf.Tensor  # () float32, number of real tokens
+    loss: tf.Tensor
+    """() float32, the training objective."""
+    log_loss: tf.Tensor
+    """() float32, -log P(label), for perplexity; it has no gradient."""
+    tokens: tf.Tensor
+    """() float32, number of real tokens."""
 
 
-def projected_loss(
-    features: tf.Tensor,
-    matrix: Any,
-    labels: tf.Tensor,
-    smoothing: float,
-    pad: int = 0,
-    fixed_shapes: bool = False,
+def label_smoothed_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, smoothing: float
 ) -> TokenLoss:
-    """Project the features of real tokens to logits and sum their loss.
+    """Return the loss against the label mixed with the uniform distribution.
 
-    The gradient is worked out along with the loss, so that logits are touched as rarely
-    as can be and never kept: the projection and its softmax are the larger part of a
-    small model's step.
+    With smoothing e and V tokens the target distribution q is (1 - e) onehot(label) + e / V
+    (Szegedy et al. 2015), and the loss of a position -Σ q log P.
 
     Args:
-        features: (B, T, D) decoder output.
-        matrix: (V, D) output projection.
-        labels: (B, T) ids, ``pad`` where nothing is to be predicted.
-        smoothing: Mass spread evenly over the vocabulary.
-        pad: The id of padding.
-        fixed_shapes: Whether all sizes must follow from those of the input, as XLA wants
-            it. Padding is then projected too, with a weight of zero.
+        logits: (B, T, V).
+        labels: (B, T) ids; positions of ``PAD`` do not count.
+        smoothing: e, probability mass spread evenly over the vocabulary.
     """
-    matrix = tf.cast(tf.convert_to_tensor(matrix), features.dtype)
-    rows = tf.reshape(features, [-1, features.shape[-1]])
-    flat = tf.reshape(labels, [-1])
-    real = flat != pad
-    if fixed_shapes:
-        weights = tf.cast(real, tf.float32)
-        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms)
-    else:
-        # Without the rows of padding neither product nor softmax is spent on them.
-        places = tf.where(real)[:, 0]  # (N,)
-        rows, flat = tf.gather(rows, places), tf.gather(flat, places)
-        weights = tf.ones_like(flat, tf.float32)
-        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms_in_passes)
-    tokens = tf.reduce_sum(tf.cast(real, tf.float32))
-    return TokenLoss(loss, tf.stop_gradient(log_loss), tokens)
-
-
-class _SoftmaxTerms(NamedTuple):
-    """What the loss and its gradient need of the softmax over z = rows Eᵀ, in float32."""
-
-    log_sums: tf.Tensor  # (N,) logsumexp(z)
-    for_rows: tf.Tensor  # (N, D) softmax(z) E
-    for_matrix: tf.Tensor  # (V, D) (weights softmax(z))ᵀ rows
-
-
-def _fused(
-    rows: tf.Tensor,
-    matrix: tf.Tensor,
-    labels: tf.Tensor,
-    weights: tf.Tensor,
-    smoothing: float,
-    softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Weighted sums of loss and -log P over rows (N, D), with the gradient of the loss."""
-
-    @tf.custom_gradient
-    def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
-        wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
-        terms = softmax_terms(rows, matrix, labels, weights)
-        right = tf.gather(wide_matrix, labels)  # (N, D)
-        mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
-        right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
-        mean_logits = tf.linalg.matvec(wide_rows, mean)  # (N,)
-        loss = terms.log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
-
-        # d loss / d z = softmax(z) - (1 - e) onehot - e / V; its product with E and with
-        # the rows is taken term by term, so that only softmax is ever V wide.
-        row_gradient = terms.for_rows - (1 - smoothing) * right - smoothing * mean
-        weighted_rows = weights[:, None] * wide_rows
-        vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
-        matrix_gradient = tf.tensor_scatter_nd_sub(
-            terms.for_matrix - smoothing / vocabulary * tf.reduce_sum(weighted_rows, axis=0),
-            labels[:, None],
-            (1 - smoothing) * weighted_rows,
-        )
-
-        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return (
-                tf.cast(upstream * weights[:, None] * row_gradient, rows.dtype),
-                tf.cast(upstream * matrix_gradient, matrix.dtype),
-            )
-
-        log_loss = tf.reduce_sum(weights * (terms.log_sums - right_logits))
-        return (tf.reduce_sum(weights * loss), log_loss), gradient
-
-    return compute(rows, matrix)
-
-
-def _softmax_terms(
-    rows: tf.Tensor, matrix: tf.Tensor, _: tf.Tensor, weights: tf.Tensor
-) -> _SoftmaxTerms:
-    """All rows at once, by operations that XLA makes one of."""
-    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
-    highest = tf.reduce_max(logits, axis=1, keepdims=True)
-    exponentials = tf.exp(logits - highest)
-    total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (N, 1)
-    # Dividing (N, D) by the total afterwards spares a pass over (N, V).
-    narrow = tf.cast(exponentials, rows.dtype)
-    for_rows = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
-    scaled = tf.cast(rows, tf.float32) * weights[:, None] / total
-    for_matrix = tf.matmul(narrow, tf.cast(scaled, rows.dtype), transpose_a=True)
-    log_sums = (highest + tf.math.log(total))[:, 0]
-    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
-
-
-def _softmax_terms_of_few(
-    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> _SoftmaxTerms:
-    """All rows at once, with oneDNN's softmax, which goes over the logits fewer times."""
-    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
-    softmax = tf.nn.softmax(logits)
-    right, chance = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
-    # logsumexp(z) = z - log P of any word, unless that P is next to the least float or 0.
-    log_sums = tf.cond(
-        tf.reduce_all(chance > 1e-30),
-        lambda: right - tf.math.log(chance),
-        lambda: tf.reduce_logsumexp(logits, axis=1),
+    log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))  # (B, T, V)
+    log_loss = -tf.gather(log_p, labels, batch_dims=2)  # (B, T)
+    loss = (1 - smoothing) * log_loss - smoothing * tf.reduce_mean(log_p, axis=-1)
+    real = tf.cast(labels != PAD, tf.float32)
+    return TokenLoss(
+        tf.reduce_sum(loss * real),
+        tf.stop_gradient(tf.reduce_sum(log_loss * real)),
+        tf.reduce_sum(real),
     )
-    narrow = tf.cast(softmax, rows.dtype)
-    scaled = rows * tf.cast(weights, rows.dtype)[:, None]
-    for_matrix = tf.matmul(narrow, scaled, transpose_a=True)
-    return _SoftmaxTerms(
-        log_sums,
-        tf.cast(tf.matmul(narrow, matrix), tf.float32),
-        tf.cast(for_matrix, tf.float32),
-    )
-
-
-def _softmax_terms_in_passes(
-    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> _SoftmaxTerms:
-    """``ROWS`` rows at a time."""
-    # At least one pass, so that a batch without any real token has sums of zero.
-    passes = tf.maximum(1, (tf.shape(rows)[0] + ROWS - 1) // ROWS)
-
-    def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:
-        some = slice(i * ROWS, (i + 1) * ROWS)
-        terms = _softmax_terms_of_few(rows[some], matrix, labels[some], weights[some])
-        return (
-            i + 1,
-            log_sums.write(i, terms.log_sums),
-            for_rows.write(i, terms.for_rows),
-            for_matrix + terms.for_matrix,
-        )
-
-    def micro_batches(shape: list[int | None]) -> tf.TensorArray:
-        return tf.TensorArray(tf.float32, size=passes, element_shape=shape, infer_shape=False)
-
-    _, log_sums, for_rows, for_matrix = tf.while_loop(
-        lambda i, *_: i < passes,
-        body,
-        (
-            0,
-            micro_batches([None]),
-            micro_batches([None, rows.shape[-1]]),
-            tf.zeros(tf.shape(matrix), tf.float32),
-        ),
-        parallel_iterations=1,
-    )
-    return _SoftmaxTerms(log_sums.concat(), for_rows.concat(), for_matrix)

@@ -11,7 +11,8 @@ from keras_transformer.compat.keras import DistributedModel
 from keras_transformer.config import Config
 from keras_transformer.model import transformer
 from keras_transformer.model.kernels.dropout import dropout_seed
-from keras_transformer.training.loss import TokenLoss, projected_loss
+from keras_transformer.training.fused_loss import projected_loss
+from keras_transformer.training.loss import TokenLoss
 from keras_transformer.training.optimizer import build_optimizer
 
 

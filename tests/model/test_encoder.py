@@ -37,7 +37,8 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
     scatter(layer.weights)
     attention, feed_forward = layer.self_attention, layer.feed_forward
     norm_1, norm_2 = (
-        part.normalization for part in (layer.around_attention, layer.around_feed_forward)
+        part.normalization
+        for part in (layer.self_attention_connection, layer.feed_forward_connection)
     )
     if norm == "post":
         middle = norm_1(x + attention(x, x, MASK))
@@ -55,14 +56,14 @@ def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> 
     x = _normal(2, 4, 8)
     first, second = encoder.layers
     expected = second(first(x, MASK), MASK)
-    if norm == "pre":  # the sum of all sub-layers has never been normalised
+    if norm == "pre":  # the sum of all sub-layers has never been normalized
         assert encoder.final_norm is not None
         expected = encoder.final_norm(expected)
     np.testing.assert_allclose(encoder(x, MASK), expected, atol=1e-6)
 
 
 @NORMS
-def test_fresh_output_is_normalised(norm: str, tiny_config: Any) -> None:
+def test_fresh_output_is_normalized(norm: str, tiny_config: Any) -> None:
     encoder = _encoder(tiny_config(norm=norm, encoder_layers=2))
     output = encoder(10.0 * _normal(2, 4, 8) + 5.0, MASK).numpy()
     np.testing.assert_allclose(output.mean(axis=-1), np.zeros((2, 4)), atol=1e-4)
@@ -102,6 +103,5 @@ def test_all_padding_is_finite_and_alone(norm: str, tiny_config: Any, scatter: A
 @NORMS
 def test_harness(norm: str, tiny_config: Any, check_layer: Callable[..., None]) -> None:
     config = tiny_config(norm=norm, encoder_layers=2)
-    x = _normal(2, 4, 8)
-    check_layer(lambda **options: EncoderLayer(config, **options), x, MASK)
-    check_layer(lambda **options: Encoder(config, **options), x, MASK)
+    kind = EncoderLayer if norm == "post" else Encoder
+    check_layer(lambda **options: kind(config, **options), _normal(2, 4, 8), MASK)

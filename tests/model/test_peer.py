@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.encoder import EncoderLayer
+from keras_transformer.model.kernels.normalization import EPSILON
 from keras_transformer.model.masks import padding_mask
 from keras_transformer.model.positions import sinusoidal_encoding
-from keras_transformer.model.sublayer import EPSILON
 
 
 def test_sinusoids_are_theirs() -> None:

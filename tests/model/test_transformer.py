@@ -17,9 +17,14 @@ NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
 EMBEDDINGS = ["tied", "decoder", "untied"]
 
-ALL_OPTIONS = pytest.mark.parametrize(
-    ("norm", "positions", "embeddings"), list(itertools.product(NORM, POSITIONS, EMBEDDINGS))
-)
+# Every norm with every kind of positions; embeddings, which act before and after them, in turn.
+OPTIONS = [
+    (norm, positions, embeddings)
+    for (norm, positions), embeddings in zip(
+        itertools.product(NORM, POSITIONS), itertools.cycle(EMBEDDINGS)
+    )
+]
+ALL_OPTIONS = pytest.mark.parametrize(("norm", "positions", "embeddings"), OPTIONS)
 
 # B = 3, S = 5, T = 4: all differ, and so do the lengths of the sentences.
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [6, 6, 10, 3, 0]], "int32")
@@ -242,3 +247,18 @@ def test_matrices_are_shared_as_the_option_says(
     )
     assert (source is target) == (embeddings == "tied")
     assert (target is projection) == (embeddings != "untied")
+
+
+def test_summary_lists_the_parts_by_the_paper_s_names(tiny_model: Any) -> None:
+    lines: list[str] = []
+    tiny_model().summary(line_length=250, expand_nested=True, print_fn=lines.append)
+    text = "\n".join(lines)
+    for part in (
+        "embedding (TokenEmbedding)",
+        "source_positions (PositionalEncoding)",
+        "encoder (Encoder)",
+        "layer_0 (EncoderLayer)",
+        "decoder (Decoder)",
+        "layer_0 (DecoderLayer)",
+    ):
+        assert part in text

@@ -79,7 +79,7 @@ def test_a_reloaded_model_decodes_and_stays_tied(tiny_model: Any, tmp_path: Path
     twin = keras.models.load_model(tmp_path / "model.keras")
     token, position = tf.constant([2, 2, 2]), tf.constant(0)
     step, state = IncrementalDecoder(twin).start(tf.constant(SOURCE))
-    logits, _ = step(token, position, step.keep(state, [0, 1, 2], 1))
+    logits, _ = step(token, position, step.select_and_reserve(state, [0, 1, 2], 1))
     np.testing.assert_allclose(logits, _logits(model)[:, 0], atol=1e-5)
     transformer.source_embedding(twin).matrix.assign(tf.zeros([13, 8]))
     assert not _logits(twin).any()

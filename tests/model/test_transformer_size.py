@@ -34,9 +34,17 @@ def _parameters(config: ModelConfig) -> int:
     return encoder + decoder + (embeddings + learned) * width + last
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "none"])
-@pytest.mark.parametrize("embeddings", ["tied", "decoder", "untied"])
+@pytest.mark.parametrize(
+    ("norm", "positions", "embeddings"),
+    [
+        ("post", "sinusoidal", "tied"),
+        ("post", "learned", "decoder"),
+        ("pre", "learned", "untied"),
+        ("pre", "rotary", "tied"),
+        ("post", "alibi", "untied"),
+        ("pre", "none", "decoder"),
+    ],
+)
 def test_parameters_by_formula(
     norm: str, positions: str, embeddings: str, tiny_model: Any, tiny_config: Any
 ) -> None:

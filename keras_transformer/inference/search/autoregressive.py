@@ -111,7 +111,7 @@ class AutoregressiveSearch:
             kept(loop.log_probabilities),
             kept(loop.lengths),
             kept(loop.tokens),
-            self.steps.keep(loop.state, sentences, more),
+            self.steps.select_and_reserve(loop.state, sentences, more),
         )
 
     def shapes(self, state: State) -> _Loop:

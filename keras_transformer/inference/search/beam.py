@@ -101,7 +101,7 @@ class Beam:
             kept(loop.done),
             kept(loop.live),
             kept(loop.finished),
-            self.steps.keep(loop.state, sentences, more),
+            self.steps.select_and_reserve(loop.state, sentences, more),
         )
 
     def shapes(self, state: State) -> _Loop:

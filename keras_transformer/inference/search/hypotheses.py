@@ -31,7 +31,7 @@ class Steps(Protocol):
     def reorder(self, state: State, parents: tf.Tensor) -> State:
         """The state in which row w of a sentence goes on from its row parents[b, w], (B, W)."""
 
-    def keep(self, state: State, sentences: tf.Tensor, more: int) -> State:
+    def select_and_reserve(self, state: State, sentences: tf.Tensor, more: int) -> State:
         """The state of some of the sentences, (b,) int32, with room for ``more`` steps."""
 
 
@@ -53,7 +53,7 @@ class RowByRow:
         rows = tf.reshape(sentences * self.width + parents, [-1])
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 
-    def keep(self, state: State, sentences: tf.Tensor, more: int) -> State:
+    def select_and_reserve(self, state: State, sentences: tf.Tensor, more: int) -> State:
         rows = rows_of(sentences, self.width)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 

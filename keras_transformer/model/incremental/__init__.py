@@ -1,1 +1,1 @@
-"""Incremental decoding: one target position at a time, with caches."""
+"""Incremental decoding: one target position at a time, with caches of keys and values."""

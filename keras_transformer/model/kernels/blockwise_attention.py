@@ -1,13 +1,13 @@
-"""Attention in blocks: what plain attention gives, in memory that grows with the length.
+"""Blockwise attention: the result of plain attention in memory that grows with the length.
 
-Plain attention keeps T x S weights of each head for the backward pass. Here a block of
-queries meets one block of keys after the other. A softmax can be summed up on the way: with
-the highest score so far known, earlier sums are scaled down to it (Milakov and Gimelshein,
-2018). The backward pass keeps no weights either. It computes each block's anew, from the
-logarithm of every query's sum of exponentials (Dao et al., 2022, "FlashAttention").
+Why not plain attention: it keeps T x S weights of each head for the backward pass. Here a block
+of queries meets one block of keys after the other. A softmax can be summed on the way: when a
+higher score turns up, earlier sums are scaled down to it (Milakov and Gimelshein 2018). The
+backward pass keeps no weights either, but computes each block again from the logarithm of every
+query's sum of exponentials (Dao et al. 2022, "FlashAttention").
 
-Masks, biases and dropout are made or cut out block by block. Blocks of keys that lie after
-all of a block's queries are passed over where attention is causal.
+Masks, biases and dropout are made or sliced block by block. Where attention is causal, blocks of
+keys that lie after all of a block's queries are skipped.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.model.masks import look_ahead_mask
+from keras_transformer.model.masks import MASK_VALUE, look_ahead_mask
 
 BLOCK = 128  # most queries, and most keys, of a block
 
-# A masked score is so low that its exponential is 0 even for a query without any key, whose
-# highest score is _FLOOR. The lowest float itself could overflow in a difference.
-_MASKED = tf.float32.min / 2
-_FLOOR = tf.float32.min / 4
+# Highest score of a query before it has met a key. It lies so far above MASK_VALUE that the
+# exponential of a masked score is 0 even for a query that may attend to nothing.
+_FLOOR = MASK_VALUE / 2
 
-BlockBias = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+ScoreBias = Callable[[tf.Tensor], tf.Tensor | None]
 BlockDropout = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -36,24 +35,23 @@ def blockwise_attention(
     values: tf.Tensor,
     mask: tf.Tensor | None = None,
     causal: bool = False,
-    bias: BlockBias | None = None,
+    bias: ScoreBias | None = None,
     dropout: BlockDropout | None = None,
 ) -> tf.Tensor:
-    """softmax(Q Kᵀ / sqrt(d_k)) V, equation 1, without the T x S matrix of weights.
+    """Return softmax(Q Kᵀ / sqrt(d_k)) V, equation 1, without the T x S matrix of weights.
 
     Args:
         queries: (B, H, T, K).
         keys: (B, H, S, K).
         values: (B, H, S, K'), where K' may differ from K.
         mask: Boolean, broadcasts to (B, H, T, S); True where a query may attend to a key.
-            A query that may attend to nothing gets an output of zero. To save memory, it
-            should not itself have T x S elements.
-        causal: Whether a query sees no later key.
-        bias: Added to the scores; it has no gradient. Called with the position of a block's
-            first query seen from its first key, t queries and s keys, it gives what
-            broadcasts to (B, H, t, s).
-        dropout: Called with the shape of a block's weights and its number (), it gives what
-            they are multiplied with, float32; for one number always the same.
+            A query that may attend to nothing gets an output of zero. A mask with T x S
+            elements would itself need the memory that is to be saved.
+        causal: Whether a query may attend to no later key.
+        bias: A function from distances (t, s) int32, query minus key position, to a bias that
+            is added to scores and broadcasts to (B, H, t, s), or to None. It has no gradient.
+        dropout: A function from the shape of a block's weights and its number () to the factors
+            that they are multiplied with, float32; equal numbers must give equal factors.
 
     Returns:
         (B, H, T, K').
@@ -74,7 +72,7 @@ def blockwise_attention(
 
 
 class _Axis(NamedTuple):
-    """Positions shared out evenly among blocks; the last block may reach beyond them."""
+    """Positions divided evenly into blocks; the last block may reach beyond them."""
 
     length: tf.Tensor
     count: tf.Tensor  # of blocks, 1 or more
@@ -82,27 +80,27 @@ class _Axis(NamedTuple):
 
     @classmethod
     def of(cls, x: tf.Tensor) -> _Axis:
-        """The third axis of ``x``."""
+        """Divide the third axis of ``x``."""
         length = tf.shape(x)[2]
         count = tf.maximum((length + BLOCK - 1) // BLOCK, 1)
         return cls(length, count, tf.maximum((length + count - 1) // count, 1))
 
     def padded(self, x: tf.Tensor) -> tf.Tensor:
-        """(B, H, T, K) with zeros up to the end of the last block."""
+        """Pad (B, H, T, K) with zeros up to the end of the last block."""
         return tf.pad(x, [[0, 0], [0, 0], [0, self.count * self.size - self.length], [0, 0]])
 
     def block(self, x: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        """One block (B, H, t, K) of what ``padded`` gave."""
+        """Return one block (B, H, t, K) of a padded tensor."""
         batch, heads, _, width = tf.unstack(tf.shape(x))
         part = tf.slice(x, [0, 0, number * self.size, 0], [batch, heads, self.size, width])
         part.set_shape([*x.shape[:2], None, x.shape[3]])
         return part
 
     def joined(self, parts: tf.TensorArray) -> tf.Tensor:
-        """(B, H, T, K) from its blocks."""
+        """Join blocks to (B, H, T, K)."""
         stacked = tf.transpose(parts.stack(), [1, 2, 0, 3, 4])  # (B, H, n, t, K)
         batch, heads, count, size, width = tf.unstack(tf.shape(stacked))
-        whole = tf.reshape(stacked, [batch, heads, count * size, width])
+        whole = tf.reshape(stacked, [batch, heads, count * size, width])  # (B, H, n * t, K)
         return whole[:, :, : self.length]
 
 
@@ -116,7 +114,7 @@ class _Blocks:
         values: tf.Tensor,
         mask: tf.Tensor | None,
         causal: bool,
-        bias: BlockBias | None,
+        bias: ScoreBias | None,
         dropout: BlockDropout | None,
     ) -> None:
         self.rows, self.columns = _Axis.of(queries), _Axis.of(keys)
@@ -128,43 +126,46 @@ class _Blocks:
         self.mask = None if mask is None else self._padded_mask(mask)
 
     def zeros(self, like: tf.Tensor, axis: _Axis, width: int) -> tf.Tensor:
-        """A block (B, H, t, ``width``) of float32 zeros."""
+        """Return a block (B, H, t, ``width``) of float32 zeros."""
         batch, heads = tf.unstack(tf.shape(like)[:2])
         return tf.zeros([batch, heads, axis.size, width])
 
     def scores(self, queries: tf.Tensor, keys: tf.Tensor, i: tf.Tensor, j: tf.Tensor) -> tf.Tensor:
-        """Scores (B, H, t, s) of block i of the queries with block j of the keys, float32."""
+        """Return scores (B, H, t, s) of block i of queries with block j of keys, float32."""
         scores = tf.cast(tf.matmul(queries, keys, transpose_b=True), tf.float32)
         ahead = i * self.rows.size - j * self.columns.size
         if self.bias is not None:
-            scores += tf.cast(self.bias(ahead, self.rows.size, self.columns.size), tf.float32)
-        return tf.where(self._visible(i, j, ahead), scores, _MASKED)
+            positions = ahead + tf.range(self.rows.size)
+            bias = self.bias(positions[:, None] - tf.range(self.columns.size)[None, :])
+            scores = scores if bias is None else scores + tf.cast(bias, tf.float32)
+        return tf.where(self._visible(i, j, ahead), scores, MASK_VALUE)
 
-    def dropped(self, i: tf.Tensor, j: tf.Tensor, scores: tf.Tensor) -> tf.Tensor | None:
-        """What dropout multiplies the weights of a block with."""
+    def factors(self, i: tf.Tensor, j: tf.Tensor, scores: tf.Tensor) -> tf.Tensor | None:
+        """Return the factors of dropout for the weights of a block, (B, H, t, s)."""
         if self.dropout is None:
             return None
         return self.dropout(tf.shape(scores), i * self.columns.count + j)
 
     def first_row(self, j: tf.Tensor) -> tf.Tensor:
-        """The first block of queries that may see block j of the keys."""
+        """Return the first block of queries that may attend to block j of the keys."""
         return j * self.columns.size // self.rows.size if self.causal else tf.zeros_like(j)
 
     def last_column(self, i: tf.Tensor) -> tf.Tensor:
-        """The number of blocks of keys that block i of the queries may see."""
+        """Return the number of blocks of keys that block i of the queries may attend to."""
         if not self.causal:
             return self.columns.count
         seen = ((i + 1) * self.rows.size - 1) // self.columns.size + 1
         return tf.minimum(seen, self.columns.count)
 
     def _visible(self, i: tf.Tensor, j: tf.Tensor, ahead: tf.Tensor) -> tf.Tensor:
-        """Boolean, broadcasts to (B, H, t, s)."""
+        """Return which pairs of a block may attend, boolean, broadcasts to (B, H, t, s)."""
         keys = j * self.columns.size + tf.range(self.columns.size)
         visible = (keys < self.columns.length)[None, None, None, :]
         if self.causal:
             visible &= look_ahead_mask(self.rows.size, self.columns.size, ahead)
         if self.mask is None:
             return visible
+        # An axis of size 1 broadcasts, and is not sliced.
         mask, several = self.mask, tf.shape(self.mask)[2:] > 1
         begin = tf.where(several, [i * self.rows.size, j * self.columns.size], 0)
         size = tf.where(several, [self.rows.size, self.columns.size], 1)
@@ -174,7 +175,7 @@ class _Blocks:
         )
 
     def _padded_mask(self, mask: tf.Tensor) -> tf.Tensor:
-        """With four axes, and False up to the end of the last block."""
+        """Give the mask four axes, and False up to the end of the last block."""
         mask = tf.convert_to_tensor(mask)
         mask = tf.reshape(mask, tf.concat([[1] * (4 - mask.shape.rank), tf.shape(mask)], axis=0))
         missing = [axis.count * axis.size - axis.length for axis in (self.rows, self.columns)]
@@ -183,7 +184,7 @@ class _Blocks:
 
 
 def _forward(blocks: _Blocks) -> tuple[tf.Tensor, tf.Tensor]:
-    """The output (B, H, T, K') and each query's log sum of exponentials (B, H, T, 1) float32."""
+    """Return the output (B, H, T, K') and each query's log sum of exponentials (B, H, T, 1)."""
     rows, columns = blocks.rows, blocks.columns
     width = blocks.values.shape[-1]
     dtype = blocks.values.dtype
@@ -195,9 +196,9 @@ def _forward(blocks: _Blocks) -> tuple[tf.Tensor, tf.Tensor]:
             scores = blocks.scores(queries, columns.block(blocks.keys, j), i, j)
             higher = tf.maximum(highest, tf.reduce_max(scores, axis=-1, keepdims=True))
             weights = tf.exp(scores - higher)  # (B, H, t, s)
-            shrink = tf.exp(highest - higher)
+            shrink = tf.exp(highest - higher)  # (B, H, t, 1)
             total = total * shrink + tf.reduce_sum(weights, axis=-1, keepdims=True)
-            factors = blocks.dropped(i, j, scores)
+            factors = blocks.factors(i, j, scores)
             if factors is not None:
                 weights *= factors
             values = columns.block(blocks.values, j)
@@ -227,11 +228,10 @@ def _forward(blocks: _Blocks) -> tuple[tf.Tensor, tf.Tensor]:
 def _backward(
     blocks: _Blocks, output: tf.Tensor, log_sums: tf.Tensor, upstream: tf.Tensor
 ) -> list[tf.Tensor]:
-    """Gradients of queries, keys and values.
+    """Return the gradients of queries, keys and values.
 
-    With weights P after dropout and Z what dropout multiplied with, and the gradient dO of
-    the output O: dV = Pᵀ dO, and for the scores P (dO Vᵀ) - p (dO · O), where p are the
-    weights before dropout.
+    With weights p, factors Z of dropout, dropped weights P = p Z and the gradient dO of the
+    output O: dV = Pᵀ dO, and dS = p (Z (dO Vᵀ) - dO · O) for the scores S.
     """
     rows, columns = blocks.rows, blocks.columns
     dtype = blocks.queries.dtype
@@ -249,8 +249,8 @@ def _backward(
             queries, above = rows.block(blocks.queries, i), rows.block(upstream, i)
             scores = blocks.scores(queries, keys, i, j)
             weights = tf.exp(scores - rows.block(log_sums, i))  # (B, H, t, s)
-            slopes = tf.cast(tf.matmul(above, values, transpose_b=True), tf.float32)
-            factors = blocks.dropped(i, j, scores)
+            slopes = tf.cast(tf.matmul(above, values, transpose_b=True), tf.float32)  # (B, H, t, s)
+            factors = blocks.factors(i, j, scores)
             dropped = weights
             if factors is not None:
                 dropped, slopes = weights * factors, slopes * factors
@@ -267,11 +267,9 @@ def _backward(
         return j + 1, for_queries, for_keys.write(j, key), for_values.write(j, value)
 
     key_width, value_width = blocks.keys.shape[-1], blocks.values.shape[-1]
-    nothing = tf.zeros(
-        [rows.count, *tf.unstack(tf.shape(blocks.queries)[:2]), rows.size, key_width]
-    )
+    zeros = tf.zeros([rows.count, *tf.unstack(tf.shape(blocks.queries)[:2]), rows.size, key_width])
     arrays = [
-        _array(rows, tf.float32, key_width).unstack(nothing),
+        _array(rows, tf.float32, key_width).unstack(zeros),
         _array(columns, tf.float32, key_width),
         _array(columns, tf.float32, value_width),
     ]
@@ -288,7 +286,7 @@ def _product(a: tf.Tensor, b: tf.Tensor, **options: bool) -> tf.Tensor:
 
 
 def _array(axis: _Axis, dtype: tf.DType, width: int) -> tf.TensorArray:
-    """Room for the blocks (B, H, t, ``width``) of an axis."""
+    """Return an array for the blocks (B, H, t, ``width``) of an axis."""
     return tf.TensorArray(
         dtype,
         size=axis.count,
@@ -299,7 +297,7 @@ def _array(axis: _Axis, dtype: tf.DType, width: int) -> tf.TensorArray:
 
 
 def _loop(start: Any, end: tf.Tensor, body: Callable[..., Any], state: list[Any]) -> Any:
-    """``body`` for each number from ``start`` up to ``end``, one at a time."""
+    """Run ``body`` for each number from ``start`` up to ``end``, one at a time."""
     shapes = [
         tf.TensorShape([None, None, None, x.shape[-1]]) if isinstance(x, tf.Tensor) else None
         for x in state

@@ -1,8 +1,11 @@
-"""A layer without memory: its activations are computed anew in the backward pass.
+"""Gradient checkpointing: a layer's activations are computed again in the backward pass.
 
-Training keeps what each operation needs for its gradient, which for a deep network on long
-batches is most of its memory. To keep only what goes into a layer costs a second forward pass
-(Chen et al., 2016, "Training Deep Nets with Sublinear Memory Cost").
+Training keeps what each operation needs for its gradient, which is most of the memory of a deep
+network on long batches. Keeping only the inputs of each layer costs a second forward pass
+(Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+
+Why not `keras.RematScope` or `tf.recompute_grad`: the first fails on layers called with keyword
+arguments, and with both the second pass draws another dropout, so that gradients are wrong.
 """
 
 from __future__ import annotations
@@ -18,13 +21,12 @@ from keras_transformer.model.kernels.dropout import Dropout, current_dropout_see
 def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
     """Call a layer in training mode, and once more in the backward pass.
 
-    Both times dropout drops the same, whatever became of its generators in between: inside of
-    `dropout_seed` what that decides, otherwise by a seed that the layer's first dropout draws.
+    Both calls drop the same elements: by the seed of `dropout_seed` where one is set, otherwise
+    by a seed that the layer's first dropout draws.
 
     Args:
-        layer: A layer that has been built and whose only state are its weights and the
-            generators of its dropouts.
-        inputs: Tensors; those of numbers get a gradient.
+        layer: A built layer without other state than its weights and its dropouts' generators.
+        inputs: Tensors; floating-point ones get a gradient.
 
     Returns:
         The output, one tensor.
@@ -32,8 +34,8 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
     seed = current_dropout_seed()
     if seed is None:
         seed = _draw(layer)
-    # All that the call depends on goes through the function's arguments: what it would reach
-    # for outside may have changed by then, and a variable's gradient would get lost.
+    # The call depends on its arguments alone: weights captured from outside may have changed by
+    # the second call, and their gradients would get lost.
     variables = layer.variables
     values = [tf.convert_to_tensor(variable.value) for variable in variables]
 
@@ -46,14 +48,14 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
         values, inputs = tensors[: len(variables)], tensors[len(variables) :]
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            # The seed too: what dropout draws depends on it and on shapes only.
+            # The seed too: dropout depends on it and on shapes only.
             later_seed, *later = (_after(upstream, x) for x in (seed, *inputs))
             sources = [x for x in (*values, *later) if x.dtype.is_floating]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
                 output = call(later_seed, values, later)
-            found = iter(tape.gradient(output, sources, upstream))
-            return [None, *(next(found) if x.dtype.is_floating else None for x in tensors)]
+            gradients = iter(tape.gradient(output, sources, upstream))
+            return [None, *(next(gradients) if x.dtype.is_floating else None for x in tensors)]
 
         return call(seed, values, inputs), gradient
 
@@ -61,7 +63,7 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
 
 
 def _draw(layer: keras.layers.Layer) -> tf.Tensor:
-    """A seed for all dropouts of a layer, (2,) int32."""
+    """Return a seed for all dropouts of a layer, (2,) int32."""
     for part in layer._flatten_layers():
         if isinstance(part, Dropout) and part.rate:
             return part.draw()
@@ -69,14 +71,14 @@ def _draw(layer: keras.layers.Layer) -> tf.Tensor:
 
 
 def _after(upstream: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """``x``, but not before ``upstream`` is known.
+    """Return ``x``, available only once ``upstream`` is known.
 
-    A graph would otherwise compute everything at once, or find that it has done so already,
-    and keep it until the backward pass gets there.
+    Without it, a graph would run the second pass early, or merge it with the first, and keep its
+    activations until the backward pass.
     """
     if x.dtype == tf.bool:
         return x
     first = tf.reshape(upstream, [-1])[:1]
-    # 0, which no compiler can know; a control dependency would mean nothing to XLA.
-    nothing = tf.reduce_sum(tf.minimum(tf.abs(first), 0))
-    return x + tf.cast(nothing, x.dtype)
+    # A zero that no compiler can know; XLA ignores control dependencies.
+    zero = tf.reduce_sum(tf.minimum(tf.abs(first), 0))
+    return x + tf.cast(zero, x.dtype)

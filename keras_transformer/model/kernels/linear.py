@@ -1,4 +1,8 @@
-"""The linear map that projections and dense layers share."""
+"""The linear map of projections and dense layers as one flat matrix product.
+
+Why not a batched product, as `keras.layers.Dense` computes it: the gradient of its kernel is B
+matrices (I, O), which are summed afterwards.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,17 @@ import tensorflow as tf
 
 
 def project(x: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
-    """x @ kernel + bias over the last axis.
-
-    It is one flat product: a batched one would make the kernel's gradient out of B
-    matrices that are added up afterwards.
+    """Return x @ kernel + bias over the last axis.
 
     Args:
         x: (B, T, I), or flat (R, I).
-        kernel: (I, O).
-        bias: (O,), or None.
+        kernel: (I, O) weights.
+        bias: (O,) weights, or None.
 
     Returns:
         (B, T, O), or (R, O).
     """
-    # Keras casts variables inside a layer's `__call__` only; a search step is outside.
+    # Keras casts weights only inside a layer's `__call__`, and incremental decoding is outside.
     kernel = tf.cast(tf.convert_to_tensor(kernel), x.dtype)
     flat = x if x.shape.rank == 2 else tf.reshape(x, [-1, kernel.shape[0]])
     flat = tf.matmul(flat, kernel)
@@ -30,4 +31,4 @@ def project(x: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
     if x.shape.rank == 2:
         return flat
     shape = tf.shape(x)
-    return tf.reshape(flat, [shape[0], shape[1], kernel.shape[1]])
+    return tf.reshape(flat, [shape[0], shape[1], kernel.shape[1]])  # (B, T, O)

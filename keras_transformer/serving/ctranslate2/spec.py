@@ -21,8 +21,9 @@ from keras_transformer.data.tokenizer import END, START, UNKNOWN, SentencePiece,
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.kernels.normalization import EPSILON
 from keras_transformer.model.positions import sinusoidal_encoding
-from keras_transformer.model.sublayer import EPSILON, SublayerConnection
+from keras_transformer.model.sublayer import SublayerConnection
 from keras_transformer.serving.settings import ExportError, Precision
 
 
@@ -99,8 +100,10 @@ class _Writer:
         self._ends(spec, "encoder", "source_positions")
         layers = self.model.get_layer("encoder").layers
         for place, layer in zip(spec.layer, layers, strict=True):
-            self._self_attention(place.self_attention, layer.self_attention, layer.around_attention)
-            self._feed_forward(place.ffn, layer.feed_forward, layer.around_feed_forward)
+            self._self_attention(
+                place.self_attention, layer.self_attention, layer.self_attention_connection
+            )
+            self._feed_forward(place.ffn, layer.feed_forward, layer.feed_forward_connection)
 
     def _decoder(self, spec: TransformerDecoderSpec) -> None:
         spec.embeddings.weight = self._array(transformer.target_embedding(self.model).matrix)
@@ -108,14 +111,16 @@ class _Writer:
         self._ends(spec, "decoder", "target_positions")
         layers = self.model.get_layer("decoder").layers
         for place, layer in zip(spec.layer, layers, strict=True):
-            self._self_attention(place.self_attention, layer.self_attention, layer.around_self)
+            self._self_attention(
+                place.self_attention, layer.self_attention, layer.self_attention_connection
+            )
             attention = layer.cross_attention
             query, memory, output = place.attention.linear
             self._linear(query, attention.query_kernel)
             self._linear(memory, attention.key_kernel, attention.value_kernel)
             self._linear(output, attention.output_kernel)
-            self._norm(place.attention.layer_norm, layer.around_cross.normalization)
-            self._feed_forward(place.ffn, layer.feed_forward, layer.around_feed_forward)
+            self._norm(place.attention.layer_norm, layer.cross_attention_connection.normalization)
+            self._feed_forward(place.ffn, layer.feed_forward, layer.feed_forward_connection)
 
     def _ends(self, spec: Any, stack: str, positions: str) -> None:
         """What stands before and after a stack of layers."""
@@ -127,9 +132,9 @@ class _Writer:
     def _encodings(self, layer: Any) -> np.ndarray:
         """(positions, D) or more: what is added to embeddings."""
         width = self.config.d_model
-        if layer.positions == "sinusoidal":
+        if self.config.positions == "sinusoidal":
             return self._array(sinusoidal_encoding(self.positions, width))
-        if layer.positions == "none":
+        if self.config.positions == "none":
             return self._array(np.zeros([self.positions, width]))
         table = self._array(layer.table)  # later positions share its last row
         return np.pad(table, [(0, max(self.positions - len(table), 0)), (0, 0)], mode="edge")

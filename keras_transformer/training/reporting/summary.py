@@ -10,7 +10,7 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.positions import PositionalEncoding
 from keras_transformer.training.distribution import Distribution
-from keras_transformer.training.loss import ROWS
+from keras_transformer.training.fused_loss import ROWS
 from keras_transformer.training.reporting.progress import format_duration
 
 

@@ -18,6 +18,14 @@ NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
 EMBEDDINGS = ["tied", "decoder", "untied"]
 
+# Every norm with every kind of positions; embeddings, which act before and after them, in turn.
+OPTIONS = [
+    (norm, positions, embeddings)
+    for (norm, positions), embeddings in zip(
+        itertools.product(NORM, POSITIONS), itertools.cycle(EMBEDDINGS)
+    )
+]
+
 # B = 2, S = 4, the second sentence padded; W = 3 hypotheses of T = 4 tokens for each.
 SOURCE = tf.constant([[5, 6, 7, 3], [9, 3, 0, 0]])
 TARGET = np.array(
@@ -41,7 +49,7 @@ def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarr
 
 def _with_room(step: Any, state: Any, more: int) -> Any:
     """The state of all sentences with room for more steps."""
-    return step.keep(state, tf.range(tf.shape(state.visible)[0]), more)
+    return step.select_and_reserve(state, tf.range(tf.shape(state.visible)[0]), more)
 
 
 def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
@@ -55,9 +63,7 @@ def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.nd
     return np.stack(logits, axis=1)
 
 
-@pytest.mark.parametrize(
-    ("norm", "positions", "embeddings"), list(itertools.product(NORM, POSITIONS, EMBEDDINGS))
-)
+@pytest.mark.parametrize(("norm", "positions", "embeddings"), OPTIONS)
 def test_steps_equal_the_full_pass(
     norm: str, positions: str, embeddings: str, tiny_model: Any
 ) -> None:
@@ -142,7 +148,7 @@ def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
     expected = _full(model, SOURCE, target)[:, -1]
     # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
     for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
-        kept = step.keep(state, sentences, 2)
+        kept = step.select_and_reserve(state, sentences, 2)
         assert int(kept.filled) == filled
         assert kept.visible.shape == (len(sentences), 3, 3 * (filled + 2))
         rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
@@ -159,7 +165,7 @@ def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) 
         _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
     for sentences in ([1, 0], [1], []):
         rows = np.array([3 * sentence + row for sentence in sentences for row in range(3)], int)
-        kept = step.keep(state, tf.constant(sentences, tf.int32), 1)
+        kept = step.select_and_reserve(state, tf.constant(sentences, tf.int32), 1)
         logits, _ = step(tf.constant(TARGET[rows, 2]), tf.constant(2), kept)
         full = _full(model, SOURCE, TARGET[:, :3])[rows, -1]
         np.testing.assert_allclose(logits, full, atol=2e-5)
@@ -185,7 +191,7 @@ def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
     def caches() -> Any:
         step, state = IncrementalDecoder(model).start(SOURCE)
         _, state = step(tf.constant([2, 2]), 0, _with_room(step, state, 2))
-        return state.past
+        return state.self_attention
 
     first = tf.nest.flatten(caches())
     before = [part.numpy() for part in first]

@@ -1,4 +1,4 @@
-"""Attention in blocks: the results and gradients of plain attention, in less memory."""
+"""Blockwise attention: the results and gradients of plain attention, in less memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from keras_transformer.model.attention import MultiHeadAttention, scaled_dot_pro
 from keras_transformer.model.kernels import blockwise_attention
 from keras_transformer.model.kernels.dropout import Dropout, dropout_seed
 from keras_transformer.model.masks import look_ahead_mask
-from keras_transformer.model.positions import alibi_bias
+from keras_transformer.model.variants.alibi import AlibiAttention, alibi_bias
+from keras_transformer.model.variants.rotary import RotaryAttention
 
 HEADS, KEY, VALUE = 3, 4, 5
+LAYERS = [MultiHeadAttention, RotaryAttention, AlibiAttention]
 
 
 def _normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -43,22 +45,24 @@ def _results(attend: Any, queries: Any, keys: Any, values: Any, upstream: Any) -
     return [output, *tape.gradient(output, [queries, keys, values], upstream)]
 
 
-def _plainly(causal: bool = False, mask: Any = None, alibi: bool = False) -> Any:
+def _plain(causal: bool = False, mask: Any = None, alibi: bool = False) -> Any:
     def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         length, memory = queries.shape[2], keys.shape[2]
         past = look_ahead_mask(length, memory)
         seen = mask if not causal else past if mask is None else mask & past
-        bias = alibi_bias(HEADS, length, memory) if alibi else None
+        bias = None
+        if alibi:
+            bias = _alibi(tf.range(length)[:, None] - tf.range(memory)[None, :])
         return scaled_dot_product_attention(queries, keys, values, seen, bias)[0]
 
     return attend
 
 
-def _alibi(first: tf.Tensor, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-    return alibi_bias(HEADS, queries, keys, first)
+def _alibi(distance: tf.Tensor) -> tf.Tensor:
+    return alibi_bias(HEADS, distance)
 
 
-def _in_blocks(size: int, **options: Any) -> Any:
+def _blockwise(size: int, **options: Any) -> Any:
     def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         with mock.patch.object(blockwise_attention, "BLOCK", size):
             return blockwise_attention.blockwise_attention(queries, keys, values, **options)
@@ -100,37 +104,35 @@ def test_equal_to_plain_attention(
         shape = [size if open_ else 1 for size, open_ in zip(whole, axes, strict=True)]
         mask = tf.constant(np.random.default_rng(1).random(shape) < share)
     inputs = _inputs(batch, queries, keys)
-    attend = _in_blocks(block, mask=mask, causal=causal, bias=_alibi if alibi else None)
-    _assert_close(_results(attend, *inputs), _results(_plainly(causal, mask, alibi), *inputs))
+    attend = _blockwise(block, mask=mask, causal=causal, bias=_alibi if alibi else None)
+    _assert_close(_results(attend, *inputs), _results(_plain(causal, mask, alibi), *inputs))
 
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_graph_of_open_sizes_serves_all_lengths(causal: bool, jit: bool) -> None:
-    graph = _graph(_in_blocks(4, causal=causal, bias=_alibi), jit)
+    graph = _graph(_blockwise(4, causal=causal, bias=_alibi), jit)
     for sizes in ((2, 3, 9), (1, 9, 9), (2, 10, 1)):
         inputs = _inputs(*sizes)
-        _assert_close(graph(*inputs), _results(_plainly(causal, alibi=True), *inputs))
+        _assert_close(graph(*inputs), _results(_plain(causal, alibi=True), *inputs))
 
 
 def test_a_mask_may_have_fewer_axes() -> None:
     inputs = _inputs(2, 5, 7)
     mask = tf.constant(np.random.default_rng(1).random((5, 7)) < 0.5)
-    _assert_close(
-        _results(_in_blocks(3, mask=mask), *inputs), _results(_plainly(mask=mask), *inputs)
-    )
+    _assert_close(_results(_blockwise(3, mask=mask), *inputs), _results(_plain(mask=mask), *inputs))
 
 
 def test_the_default_block_is_divided_evenly_too() -> None:
     inputs = _inputs(1, blockwise_attention.BLOCK + 1, 2 * blockwise_attention.BLOCK + 3)
     _assert_close(
-        _results(blockwise_attention.blockwise_attention, *inputs), _results(_plainly(), *inputs)
+        _results(blockwise_attention.blockwise_attention, *inputs), _results(_plain(), *inputs)
     )
 
 
 def test_nothing_to_attend_to_is_nothing() -> None:
     for queries, keys in ((0, 3), (3, 0)):
-        results = _results(_in_blocks(2), *_inputs(2, queries, keys))
+        results = _results(_blockwise(2), *_inputs(2, queries, keys))
         assert [x.shape[2] for x in results] == [queries, queries, keys, keys]
         assert not any(x.numpy().any() for x in results)
 
@@ -140,13 +142,13 @@ def test_query_without_keys_is_zero_finite_and_alone(dtype: str) -> None:
     inputs = [tf.cast(x, dtype) for x in _inputs(1, 5, 6)]
     mask = np.random.default_rng(1).random((1, 1, 5, 6)) < 0.5
     mask[:, :, (0, 3)] = False
-    results = _results(_in_blocks(2, mask=tf.constant(mask)), *inputs)
+    results = _results(_blockwise(2, mask=tf.constant(mask)), *inputs)
     for one in results:
         assert one.dtype == dtype
         assert np.isfinite(tf.cast(one, tf.float32)).all()
     for one in results[:2]:
         assert not tf.cast(one, tf.float32).numpy()[:, :, (0, 3)].any()
-    expected = _results(_plainly(mask=tf.constant(mask)), *inputs)
+    expected = _results(_plain(mask=tf.constant(mask)), *inputs)
     _assert_close(results, expected, 1e-5 if dtype == "float32" else 0.02)
 
 
@@ -154,33 +156,33 @@ def test_large_scores_do_not_overflow() -> None:
     queries, keys, values, upstream = _inputs(1, 5, 6)
     inputs = queries * 1e17, keys * 1e17, values, upstream * 1e-17
     mask = tf.constant(np.random.default_rng(1).random((1, 1, 5, 6)) < 0.5)
-    results = _results(_in_blocks(2, mask=mask), *inputs)
-    for one, other in zip(results, _results(_plainly(mask=mask), *inputs), strict=True):
+    results = _results(_blockwise(2, mask=mask), *inputs)
+    for one, other in zip(results, _results(_plain(mask=mask), *inputs), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_bfloat16_sums_up_in_float32() -> None:
     # Ones over 4,096 keys: added up in bfloat16, a sum stands still at 256.
     ones = tf.ones([1, 1, 4096, 4], tf.bfloat16)
-    output, *gradients = _results(_in_blocks(16), ones[:, :, :1], ones, ones, ones[:, :, :1])
+    output, *gradients = _results(_blockwise(16), ones[:, :, :1], ones, ones, ones[:, :, :1])
     np.testing.assert_array_equal(tf.cast(output, tf.float32), np.ones((1, 1, 1, 4)))
     sums = tf.reduce_sum(tf.cast(gradients[2], tf.float32), axis=2)
     np.testing.assert_array_equal(sums, np.ones((1, 1, 4)))
 
 
-def test_blocks_in_the_future_are_passed_over() -> None:
+def test_blocks_in_the_future_are_skipped() -> None:
     asked = []
 
-    def bias(first: tf.Tensor, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        asked.append(int(first))
-        return tf.zeros([queries, keys])
+    def bias(distance: tf.Tensor) -> tf.Tensor:
+        asked.append(int(distance[0, 0]))
+        return tf.zeros(tf.shape(distance))
 
-    _results(_in_blocks(2, causal=True, bias=bias), *_inputs(1, 8, 8))
+    _results(_blockwise(2, causal=True, bias=bias), *_inputs(1, 8, 8))
     # Four blocks of two: ten pairs that are not wholly in the future, there and back.
     assert len(asked) == 2 * 10
     assert min(asked) == 0
     asked.clear()
-    _results(_in_blocks(2, bias=bias), *_inputs(1, 8, 8))
+    _results(_blockwise(2, bias=bias), *_inputs(1, 8, 8))
     assert len(asked) == 2 * 16
 
 
@@ -197,23 +199,23 @@ def _whole(drop: Any, batch: int, size: int, count: int) -> tf.Tensor:
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_dropout_is_the_same_forwards_and_backwards(in_graph: bool) -> None:
     with dropout_seed(tf.constant([1, 2])):
-        drop = Dropout(0.4, seed=7, dtype="float32").in_blocks()
+        drop = Dropout(0.4, seed=7, dtype="float32").blockwise()
     factors = _whole(drop, 2, 3, 3)
     inputs = _inputs(2, 9, 9)
 
-    def plainly(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    def plain(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
         mask = look_ahead_mask(9, 9)
         return scaled_dot_product_attention(
             queries, keys, values, mask, dropout=lambda weights: weights * factors
         )[0]
 
-    attend = _in_blocks(3, causal=True, dropout=drop)
+    attend = _blockwise(3, causal=True, dropout=drop)
     results = _graph(attend)(*inputs) if in_graph else _results(attend, *inputs)
-    _assert_close(results, _results(plainly, *inputs))
+    _assert_close(results, _results(plain, *inputs))
 
 
 def test_blocks_drop_the_right_share_of_different_places() -> None:
-    drop = Dropout(0.25, seed=7).in_blocks()
+    drop = Dropout(0.25, seed=7).blockwise()
     shape = tf.constant([1, 1, 100, 100])
     one, two = (drop(shape, tf.constant(number)).numpy() for number in (0, 1))
     np.testing.assert_array_equal(drop(shape, tf.constant(0)), one)
@@ -256,20 +258,20 @@ def test_memory_stays_below_that_of_one_matrix_of_scores() -> None:
 # The layer and the network
 
 
-def _layers(**options: Any) -> tuple[MultiHeadAttention, MultiHeadAttention]:
-    """Plain and in blocks, with the same weights."""
-    plain = MultiHeadAttention(6, 2, 4, 5, **options)
-    blocks = MultiHeadAttention(6, 2, 4, 5, attention="blockwise", **options)
+def _layers(kind: Any = MultiHeadAttention, **options: Any) -> tuple[Any, Any]:
+    """Plain and blockwise, with the same weights."""
+    plain = kind(6, 2, 4, 5, **options)
+    blocks = kind(6, 2, 4, 5, attention="blockwise", **options)
     for layer in (plain, blocks):
         layer.build()
     blocks.set_weights(plain.get_weights())
     return plain, blocks
 
 
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("causal", [False, True])
-def test_layer_is_the_plain_one(causal: bool, positions: str) -> None:
-    plain, blocks = _layers(positions=positions)
+def test_layer_is_the_plain_one(causal: bool, kind: Any) -> None:
+    plain, blocks = _layers(kind)
     x = tf.constant(_normal(2, 7, 6))
     mask = tf.constant([[True] * 5 + [False] * 2, [True] * 7])[:, None, None, :]
     found = []
@@ -293,7 +295,7 @@ def test_weights_that_are_asked_for_are_the_plain_ones() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_dropout_of_the_layer_acts_in_training_and_obeys_noise() -> None:
+def test_dropout_of_the_layer_acts_in_training_and_obeys_its_seed() -> None:
     _, layer = _layers(dropout=0.5)
     x = _normal(2, 7, 6)
     plain = layer(x, x)
@@ -307,10 +309,10 @@ def test_dropout_of_the_layer_acts_in_training_and_obeys_noise() -> None:
     assert (drawn[0] != drawn[2]).any()
 
 
-@pytest.mark.parametrize("positions", ["none", "rotary", "alibi"])
-def test_harness(positions: str, check_layer: Callable[..., None]) -> None:
+@pytest.mark.parametrize("kind", LAYERS)
+def test_harness(kind: Any, check_layer: Callable[..., None]) -> None:
     def make(**options: Any) -> MultiHeadAttention:
-        return MultiHeadAttention(6, 2, 4, 5, 0.1, positions, "blockwise", **options)
+        return kind(6, 2, 4, 5, 0.1, "blockwise", **options)
 
     def call(layer: Any, x: Any, mask: Any, **options: Any) -> Any:
         with mock.patch.object(blockwise_attention, "BLOCK", 2):
@@ -320,7 +322,7 @@ def test_harness(positions: str, check_layer: Callable[..., None]) -> None:
     check_layer(make, _normal(2, 3, 6), mask, call=call)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
 def test_network_is_the_plain_one(
     positions: str, tiny_config: Any, scatter: Any, tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ def test_nothing_happens_outside_of_training_or_at_rate_zero() -> None:
     np.testing.assert_array_equal(Dropout(0.0)(x, training=True), x)
 
 
-def test_each_call_draws_anew_and_a_seed_repeats_it() -> None:
+def test_each_call_draws_new_numbers_and_a_seed_repeats_them() -> None:
     x = tf.ones([100])
     one, two = Dropout(0.5, seed=7), Dropout(0.5, seed=7)
     first = one(x, training=True).numpy()
@@ -104,7 +104,7 @@ def test_harness(check_layer: Callable[..., None]) -> None:
     check_layer(make, np.ones((2, 3, 4), "float32"))
 
 
-def test_inside_of_noise_its_seed_decides() -> None:
+def test_inside_of_dropout_seed_it_decides() -> None:
     x = tf.ones([100])
     one, two = Dropout(0.5, seed=7), Dropout(0.5, seed=8)
     drawn = []
@@ -119,7 +119,7 @@ def test_inside_of_noise_its_seed_decides() -> None:
     np.testing.assert_array_equal(one(x, training=True), Dropout(0.5, seed=7)(x, training=True))
 
 
-def test_a_backward_pass_that_computes_anew_drops_the_same() -> None:
+def test_a_second_forward_pass_drops_the_same() -> None:
     layer = Dropout(0.5, seed=7)
     x = tf.ones([100])
 

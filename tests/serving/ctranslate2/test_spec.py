@@ -96,7 +96,7 @@ def lively(model):
     for layer in {find(model) for find in [*embeddings, transformer.projection]}:
         layer.matrix.assign(0.2 * layer.matrix)  # else a token that is read would be said again
     decoder = model.get_layer("decoder")
-    norm = decoder.final_norm or decoder.layers[-1].around_feed_forward.normalization
+    norm = decoder.final_norm or decoder.layers[-1].feed_forward_connection.normalization
     norm.gamma.assign(np.concatenate([[0.0], 9.0 * norm.gamma.numpy()[1:]]))
     norm.beta.assign(np.concatenate([[40.0], norm.beta.numpy()[1:]]))
     table = transformer.projection(model).matrix

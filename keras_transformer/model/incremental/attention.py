@@ -1,0 +1,193 @@
+"""Attention from one target position, on the weights of a `MultiHeadAttention` layer.
+
+Each sentence has W rows, all at the same position. Queries are scaled beforehand, masks are
+added to the scores, and whatever is the same in every step is computed once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.model.attention import MultiHeadAttention
+from keras_transformer.model.incremental.caches import KeysValues
+
+
+class StepContext(NamedTuple):
+    """What all layers share in one step."""
+
+    position: tf.Tensor | int
+    """Target position of all rows."""
+    beam: int
+    """W, rows of a sentence."""
+    slots: tf.Tensor
+    """() int32, C * W: slots of a sentence in the self-attention caches."""
+    rows: tf.Tensor
+    """(B * H,) int32: rows of the caches that this step fills."""
+    self_bias: tf.Tensor
+    """(B, H, W, C * W) float32, added to the scores of self-attention."""
+    source_bias: tf.Tensor
+    """(B, H, W, S) float32, added to the scores of cross-attention."""
+
+
+def joint_kernel(layer: MultiHeadAttention) -> tf.Tensor:
+    """Join query, key and value kernels: one product instead of three.
+
+    Returns:
+        (D, H * (2 K + K')) in the layer's compute type; queries come out scaled.
+    """
+    query = tf.convert_to_tensor(layer.query_kernel) * layer.key_width**-0.5
+    kernels = [query, *map(tf.convert_to_tensor, (layer.key_kernel, layer.value_kernel))]
+    return tf.cast(tf.concat(kernels, axis=1), layer.compute_dtype)
+
+
+def self_attention_step(
+    layer: MultiHeadAttention,
+    x: tf.Tensor,
+    joint_kernel: tf.Tensor,
+    cache: KeysValues,
+    context: StepContext,
+) -> tuple[tf.Tensor, KeysValues]:
+    """Attend from one position to itself and those before it.
+
+    Args:
+        layer: The self-attention layer.
+        x: (R, D), the W rows of a sentence next to each other.
+        joint_kernel: Its `joint_kernel`.
+        cache: Rows of keys (B * H * C, W * K) and values (B * H * C, W * K').
+        context: The step.
+
+    Returns:
+        (R, D), and the cache with the keys and values of this position, written in place.
+    """
+    queries, new = _project_position(layer, x, joint_kernel, context)
+    # Functional updates copy the whole cache to write one position.
+    cache = KeysValues(
+        *(
+            tf.raw_ops.InplaceUpdate(x=rows, i=context.rows, v=own)
+            for rows, own in zip(cache, new, strict=True)
+        )
+    )
+    by_slot = KeysValues(
+        *(
+            tf.reshape(part, [-1, layer.heads, context.slots, width])  # (B, H, C * W, K)
+            for part, width in zip(cache, (layer.key_width, layer.value_width), strict=True)
+        )
+    )
+    return _attend(layer, queries, by_slot, context.self_bias), cache
+
+
+def cross_attention_cache(
+    layer: MultiHeadAttention, memory: tf.Tensor, source_mask: tf.Tensor
+) -> KeysValues:
+    """Compute the keys and values of the encoder's output, once for all steps.
+
+    Args:
+        layer: The cross-attention layer.
+        memory: (B, S, D) from the encoder.
+        source_mask: Boolean (B, 1, 1, S).
+
+    Returns:
+        Keys (B, H, K, S), transposed for the products of every step, and values (B, H, S, K').
+    """
+    keys, values = layer.keys_values(memory)
+    keys = tf.transpose(keys, [0, 1, 3, 2])  # (B, H, K, S)
+    # A sentence without any token contributes nothing, whatever its weights are.
+    real = tf.reduce_any(source_mask, axis=-1, keepdims=True)  # (B, 1, 1, 1)
+    return KeysValues(keys, values * tf.cast(real, values.dtype))
+
+
+def cross_attention_step(
+    layer: MultiHeadAttention, x: tf.Tensor, cache: KeysValues, context: StepContext
+) -> tf.Tensor:
+    """Attend from one position to the source.
+
+    Args:
+        layer: The cross-attention layer.
+        x: (R, D), the W rows of a sentence next to each other.
+        cache: From `cross_attention_cache`, once for each sentence.
+        context: The step.
+
+    Returns:
+        (R, D).
+    """
+    kernel = tf.cast(tf.convert_to_tensor(layer.query_kernel), x.dtype)
+    queries = tf.matmul(x, kernel) * tf.cast(layer.key_width**-0.5, x.dtype)  # (R, H * K)
+    # The W rows of a sentence attend to the same keys, as W positions of it would.
+    queries = _split_rows(queries, layer.heads, context.beam, layer.key_width)
+    return _attend(layer, queries, cache, context.source_bias, keys_transposed=True)
+
+
+def _project_position(
+    layer: MultiHeadAttention, x: tf.Tensor, joint_kernel: tf.Tensor, context: StepContext
+) -> tuple[tf.Tensor, KeysValues]:
+    """Project (R, D) to scaled queries (B, H, W, K), and to rows of a cache.
+
+    The rows are keys (B * H, W * K) and values (B * H, W * K').
+    """
+    heads, beam = layer.heads, context.beam
+    widths = layer.key_width, layer.key_width, layer.value_width
+    joint = tf.matmul(x, joint_kernel)  # (R, H * (2 K + K'))
+    queries, keys, values = tf.split(joint, [heads * width for width in widths], axis=1)
+    parts = _encode(layer, queries, context), _encode(layer, keys, context), values
+    queries, keys, values = (
+        _split_rows(part, heads, beam, width) for part, width in zip(parts, widths, strict=True)
+    )
+    return queries, KeysValues(
+        tf.reshape(keys, [-1, beam * layer.key_width]),
+        tf.reshape(values, [-1, beam * layer.value_width]),
+    )
+
+
+def _encode(layer: MultiHeadAttention, x: tf.Tensor, context: StepContext) -> tf.Tensor:
+    """Let rows of queries or keys (R, H * K) know their position, as the layer does it."""
+    x = tf.reshape(x, [-1, layer.heads, 1, layer.key_width])  # (R, H, 1, K)
+    return layer.encode_positions(x, context.position)
+
+
+def _attend(
+    layer: MultiHeadAttention,
+    queries: tf.Tensor,
+    keys_values: KeysValues,
+    bias: tf.Tensor,
+    keys_transposed: bool = False,
+) -> tf.Tensor:
+    """Attend with scaled queries, concatenate the heads and project.
+
+    Args:
+        layer: Its output kernel is used.
+        queries: (B, H, W, K), scaled.
+        keys_values: Keys (B, H, S, K) and values (B, H, S, K').
+        bias: (B, H, W, S) float32, added to the scores.
+        keys_transposed: Whether the keys are (B, H, K, S), which halves the time of their
+            product.
+
+    Returns:
+        (R, D).
+    """
+    keys, values = keys_values
+    scores = tf.matmul(queries, keys, transpose_b=not keys_transposed)  # (B, H, W, S)
+    weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+    context = tf.matmul(tf.cast(weights, queries.dtype), values)  # (B, H, W, K')
+    if context.shape[2] != 1:
+        context = _swap_axes(context)  # (B, W, H, K')
+    kernel = tf.cast(tf.convert_to_tensor(layer.output_kernel), context.dtype)
+    return tf.matmul(tf.reshape(context, [-1, kernel.shape[0]]), kernel)  # (R, D)
+
+
+def _split_rows(x: tf.Tensor, heads: int, beam: int, width: int) -> tf.Tensor:
+    """Split R rows of H * K features by sentence and head: (B, H, W, K)."""
+    if beam == 1:  # nothing to transpose
+        return tf.reshape(x, [-1, heads, 1, width])
+    return _swap_axes(tf.reshape(x, [-1, beam, heads, width]))
+
+
+def _swap_axes(x: tf.Tensor) -> tf.Tensor:
+    """Swap the second and third of four axes.
+
+    The transposition is of integers: for the few floats of a step, oneDNN takes longer to plan
+    it than to copy them.
+    """
+    bits = tf.bitcast(x, tf.int32 if x.dtype == tf.float32 else tf.int16)
+    return tf.bitcast(tf.transpose(bits, [0, 2, 1, 3]), x.dtype)

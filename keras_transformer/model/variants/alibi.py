@@ -1,0 +1,48 @@
+"""Attention with linear biases, ALiBi (Press et al. 2022)."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.model.attention import MultiHeadAttention
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class AlibiAttention(MultiHeadAttention):
+    """Self-attention whose scores fall with the distance between query and key.
+
+    Arguments are those of `MultiHeadAttention`.
+    """
+
+    def score_bias(self, distance: tf.Tensor) -> tf.Tensor:
+        return alibi_bias(self.heads, distance)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Return the slope of each head: 2^(-8/H), its square, … (section 3).
+
+    Where ``heads`` is not a power of two, the remaining slopes are every other one of twice the
+    largest power below it, as in the authors' code.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
+    extra = [2.0 ** (-4.0 * (i + 1) / power) for i in range(0, 2 * (heads - power), 2)]
+    return slopes + extra
+
+
+def alibi_bias(heads: int, distance: tf.Tensor) -> tf.Tensor:
+    """Return -slope * |distance| for each head.
+
+    Distance counts in both directions; a decoder masks the keys after a query anyway.
+
+    Args:
+        heads: H.
+        distance: (..., T, S) int32, query position minus key position.
+
+    Returns:
+        (..., H, T, S) float32.
+    """
+    slopes = tf.constant(alibi_slopes(heads), tf.float32)
+    distance = tf.cast(tf.abs(distance), tf.float32)[..., None, :, :]  # (..., 1, T, S)
+    return -slopes[:, None, None] * distance

@@ -1,0 +1,31 @@
+"""Pre-LN: layer normalization before each sub-layer (Xiong et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.model.sublayer import SublayerConnection
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class PreNormConnection(SublayerConnection):
+    """x + Dropout(Sublayer(LayerNorm(x))), easier to train when deep.
+
+    Nothing normalizes the sum itself, so that a stack ends with a layer normalization.
+
+    Args:
+        dropout: Share of the sub-layer's output dropped in training.
+        kwargs: Of `keras.layers.Layer`.
+    """
+
+    normalizes_output = False
+
+    def call(
+        self, x: tf.Tensor, sublayer: Callable[[tf.Tensor], tf.Tensor], training: bool = False
+    ) -> tf.Tensor:
+        """Apply a sub-layer; see `SublayerConnection.call`."""
+        normalized = self.normalization(x, training=training)
+        return x + self.dropout(sublayer(normalized), training=training)

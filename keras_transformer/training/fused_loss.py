@@ -1,0 +1,184 @@
+"""Output projection and label-smoothed cross-entropy in one (section 5.4).
+
+Why not projection, then `loss.label_smoothed_cross_entropy`: its logits (B, T, V) and their
+gradient are kept, at padding too, and each operation reads and writes them once more. Here the
+gradient is computed along with the loss, from 1,024 rows of logits at a time, which are dropped
+afterwards.
+
+With smoothing e, V tokens and logits z = h Eᵀ,
+
+    loss = logsumexp(z) - (1 - e) z[label] - e mean(z),  mean(z) = h · mean(E).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_transformer.special_tokens import PAD
+from keras_transformer.training.loss import TokenLoss
+
+# Rows projected at once. It bounds memory at 2 * ROWS * V floats, whatever the batch, and costs
+# no time: the products stay large.
+ROWS = 1024
+
+
+def projected_loss(
+    features: tf.Tensor,
+    matrix: Any,
+    labels: tf.Tensor,
+    smoothing: float,
+    fixed_shapes: bool = False,
+) -> TokenLoss:
+    """Project the features of real tokens to logits and sum their loss.
+
+    Args:
+        features: (B, T, D) decoder output.
+        matrix: (V, D) output projection.
+        labels: (B, T) ids; positions of ``PAD`` do not count.
+        smoothing: e, probability mass spread evenly over the vocabulary.
+        fixed_shapes: Whether all sizes must follow from those of the input, as XLA requires.
+            Padding is then projected too, with a weight of zero.
+    """
+    matrix = tf.cast(tf.convert_to_tensor(matrix), features.dtype)
+    rows = tf.reshape(features, [-1, features.shape[-1]])  # (B * T, D)
+    flat = tf.reshape(labels, [-1])  # (B * T,)
+    real = flat != PAD
+    if fixed_shapes:
+        weights = tf.cast(real, tf.float32)
+        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms)
+    else:
+        # Neither product nor softmax is spent on rows of padding.
+        indices = tf.where(real)[:, 0]  # (N,)
+        rows, flat = tf.gather(rows, indices), tf.gather(flat, indices)
+        weights = tf.ones_like(flat, tf.float32)
+        loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms_in_passes)
+    tokens = tf.reduce_sum(tf.cast(real, tf.float32))
+    return TokenLoss(loss, tf.stop_gradient(log_loss), tokens)
+
+
+class _SoftmaxTerms(NamedTuple):
+    """Terms of the loss and its gradient that need the softmax of z = rows Eᵀ, in float32."""
+
+    log_sums: tf.Tensor  # (N,) logsumexp(z)
+    for_rows: tf.Tensor  # (N, D) softmax(z) E
+    for_matrix: tf.Tensor  # (V, D) (weights softmax(z))ᵀ rows
+
+
+def _fused(
+    rows: tf.Tensor,
+    matrix: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    smoothing: float,
+    softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return weighted sums of loss and -log P over rows (N, D), with the loss' gradient."""
+
+    @tf.custom_gradient
+    def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
+        wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
+        terms = softmax_terms(rows, matrix, labels, weights)
+        right = tf.gather(wide_matrix, labels)  # (N, D)
+        mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
+        right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
+        mean_logits = tf.linalg.matvec(wide_rows, mean)  # (N,)
+        loss = terms.log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
+
+        # d loss / d z = softmax(z) - (1 - e) onehot(label) - e / V. It is multiplied with E and
+        # with the rows term by term, so that only the softmax is V wide.
+        row_gradient = terms.for_rows - (1 - smoothing) * right - smoothing * mean
+        weighted_rows = weights[:, None] * wide_rows
+        vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
+        matrix_gradient = tf.tensor_scatter_nd_sub(
+            terms.for_matrix - smoothing / vocabulary * tf.reduce_sum(weighted_rows, axis=0),
+            labels[:, None],
+            (1 - smoothing) * weighted_rows,
+        )
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return (
+                tf.cast(upstream * weights[:, None] * row_gradient, rows.dtype),
+                tf.cast(upstream * matrix_gradient, matrix.dtype),
+            )
+
+        log_loss = tf.reduce_sum(weights * (terms.log_sums - right_logits))
+        return (tf.reduce_sum(weights * loss), log_loss), gradient
+
+    return compute(rows, matrix)
+
+
+def _softmax_terms(
+    rows: tf.Tensor, matrix: tf.Tensor, _: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """Compute all rows at once, by operations that XLA fuses."""
+    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
+    highest = tf.reduce_max(logits, axis=1, keepdims=True)
+    exponentials = tf.exp(logits - highest)
+    total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (N, 1)
+    # To divide (N, D) by the total afterwards saves a pass over (N, V).
+    narrow = tf.cast(exponentials, rows.dtype)
+    for_rows = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
+    scaled = tf.cast(rows, tf.float32) * weights[:, None] / total
+    for_matrix = tf.matmul(narrow, tf.cast(scaled, rows.dtype), transpose_a=True)
+    log_sums = (highest + tf.math.log(total))[:, 0]
+    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
+
+
+def _softmax_terms_of_pass(
+    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """Compute all rows at once, with oneDNN's softmax, which reads the logits fewer times."""
+    logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
+    softmax = tf.nn.softmax(logits)
+    right, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
+    # logsumexp(z) = z - log P for any token, unless P is 0 or close to the smallest float.
+    log_sums = tf.cond(
+        tf.reduce_all(probability > 1e-30),
+        lambda: right - tf.math.log(probability),
+        lambda: tf.reduce_logsumexp(logits, axis=1),
+    )
+    narrow = tf.cast(softmax, rows.dtype)
+    scaled = rows * tf.cast(weights, rows.dtype)[:, None]
+    for_matrix = tf.matmul(narrow, scaled, transpose_a=True)
+    return _SoftmaxTerms(
+        log_sums,
+        tf.cast(tf.matmul(narrow, matrix), tf.float32),
+        tf.cast(for_matrix, tf.float32),
+    )
+
+
+def _softmax_terms_in_passes(
+    rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> _SoftmaxTerms:
+    """Compute ``ROWS`` rows at a time."""
+    # At least one pass, so that the sums of a batch without real tokens are zero.
+    passes = tf.maximum(1, (tf.shape(rows)[0] + ROWS - 1) // ROWS)
+
+    def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:
+        part = slice(i * ROWS, (i + 1) * ROWS)
+        terms = _softmax_terms_of_pass(rows[part], matrix, labels[part], weights[part])
+        return (
+            i + 1,
+            log_sums.write(i, terms.log_sums),
+            for_rows.write(i, terms.for_rows),
+            for_matrix + terms.for_matrix,
+        )
+
+    def array(shape: list[int | None]) -> tf.TensorArray:
+        return tf.TensorArray(tf.float32, size=passes, element_shape=shape, infer_shape=False)
+
+    _, log_sums, for_rows, for_matrix = tf.while_loop(
+        lambda i, *_: i < passes,
+        body,
+        (
+            0,
+            array([None]),
+            array([None, rows.shape[-1]]),
+            tf.zeros(tf.shape(matrix), tf.float32),
+        ),
+        parallel_iterations=1,
+    )
+    return _SoftmaxTerms(log_sums.concat(), for_rows.concat(), for_matrix)

@@ -1,0 +1,166 @@
+"""The tables of components: complete, and open for variants."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any, get_args
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer import config, model
+from keras_transformer.config import ModelConfig
+from keras_transformer.model import components, transformer
+from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.model.sublayer import SublayerConnection
+
+PACKAGE = "keras_transformer"
+FOLDER = Path(model.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        (components.CONNECTIONS, config.Norm),
+        (components.POSITIONAL_ENCODINGS, config.Positions),
+        (components.SELF_ATTENTIONS, config.Positions),
+    ],
+)
+def test_every_name_of_the_configuration_has_a_component(table: Any, names: Any) -> None:
+    assert set(table) == set(get_args(names))
+
+
+def test_defaults_are_the_paper_s() -> None:
+    paper = ModelConfig()
+    kinds = [
+        type(build(paper))
+        for build in (
+            components.sublayer_connection,
+            components.positional_encoding,
+            components.self_attention,
+            components.cross_attention,
+            components.feed_forward,
+        )
+    ]
+    assert [kind.__name__ for kind in kinds] == [
+        "SublayerConnection",
+        "PositionalEncoding",
+        "MultiHeadAttention",
+        "MultiHeadAttention",
+        "FeedForward",
+    ]
+    assert not any("variants" in kind.__module__ for kind in kinds)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_no_variant_of_positions_acts_across_sequences(positions: str) -> None:
+    layer = components.cross_attention(ModelConfig(positions=positions))
+    assert type(layer).__name__ == "MultiHeadAttention"
+
+
+def test_arguments_come_from_the_configuration() -> None:
+    some = ModelConfig(
+        d_model=6,
+        heads=3,
+        d_key=4,
+        d_value=5,
+        d_ff=7,
+        dropout=0.1,
+        attention_dropout=0.2,
+        feed_forward_dropout=0.3,
+        positions="learned",
+        max_positions=9,
+        attention="blockwise",
+    )
+    attention = components.self_attention(some, name="attention", dtype="mixed_bfloat16")
+    assert attention.name == "attention"
+    assert attention.compute_dtype == "bfloat16"
+    sizes = {"d_model": 6, "heads": 3, "key_width": 4, "value_width": 5, "dropout": 0.2}
+    assert (sizes | {"attention": "blockwise"}).items() <= attention.get_config().items()
+    positions = components.positional_encoding(some).get_config()
+    assert {"max_positions": 9, "dropout": 0.1}.items() <= positions.items()
+    feed_forward = components.feed_forward(some).get_config()
+    assert {"d_model": 6, "d_ff": 7, "dropout": 0.3}.items() <= feed_forward.items()
+    assert components.sublayer_connection(some).get_config()["dropout"] == 0.1
+
+
+class _NoResidual(SublayerConnection):
+    """A variant of the laboratory: LayerNorm(Sublayer(x))."""
+
+    def call(self, x: Any, sublayer: Any, training: bool = False) -> Any:
+        return self.normalization(sublayer(x), training=training)
+
+
+def test_a_variant_is_a_class_and_a_line_in_a_table(
+    tiny_config: Any, scatter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper = transformer.build(tiny_config())
+    scatter(paper.weights)
+    monkeypatch.setitem(components.CONNECTIONS, "post", _NoResidual)
+    variant = transformer.build(tiny_config())
+    variant.set_weights(paper.get_weights())
+    source, target = tf.constant([[5, 6, 3]]), tf.constant([[2, 7, 5]])
+    logits = variant({"source": source, "target": target})
+    assert np.abs(logits - paper({"source": source, "target": target})).max() > 0.1
+    # Incremental decoding computes the variant too.
+    step, state = IncrementalDecoder(variant).start(source)
+    state = step.select_and_reserve(state, [0], 3)
+    for position in range(3):
+        found, state = step(target[:, position], position, state)
+        np.testing.assert_allclose(found, logits[:, position], atol=1e-5)
+
+
+# What may import what
+
+
+def _imports(file: Path) -> set[str]:
+    """Modules of the package that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.removeprefix(f"{PACKAGE}.") for name in found if name.startswith(PACKAGE)}
+
+
+def test_the_model_knows_the_configuration_and_special_tokens_only() -> None:
+    for file in FOLDER.rglob("*.py"):
+        for name in _imports(file):
+            assert name.split(".")[0] in ("model", "config", "special_tokens", "errors"), file
+
+
+@pytest.mark.parametrize(
+    ("folder", "above"),
+    [
+        # Each folder, and what is composed of it or built on it.
+        ("kernels", ["attention", "components", "encoder", "incremental", "variants"]),
+        ("variants", ["components", "layer_stack", "encoder", "decoder", "transformer"]),
+        (".", ["incremental"]),
+    ],
+)
+def test_nothing_imports_what_is_built_on_it(folder: str, above: list[str]) -> None:
+    for file in (FOLDER / folder).glob("*.py"):
+        for name in _imports(file):
+            assert not name.startswith(tuple(f"model.{part}" for part in above)), file
+
+
+def test_every_layer_is_registered() -> None:
+    registered = {
+        item
+        for item in keras.saving.get_custom_objects().values()
+        if item.__module__.startswith(f"{PACKAGE}.model")
+    }
+    layers = {
+        f"{node.name}"
+        for file in FOLDER.rglob("*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and any(d for d in node.decorator_list)
+    }
+    assert {item.__name__ for item in registered} == layers
+    for item in registered:
+        assert item.__doc__, item
