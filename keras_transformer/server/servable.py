@@ -115,7 +115,7 @@ def _function(model: Any, concrete: Any) -> Callable[[Arrays], Arrays]:
 
 def _definitions(folder: Path) -> dict[str, Any]:
     """Return the signature definitions of the graph for serving."""
-    from tensorflow.core.protobuf import saved_model_pb2
+    from keras_transformer.compat.tensorflow import saved_model_pb2
 
     saved = saved_model_pb2.SavedModel.FromString((folder / SAVED_MODEL).read_bytes())
     for graph in saved.meta_graphs:

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorflow.core.framework import types_pb2
-from tensorflow.core.protobuf import saved_model_pb2
+from keras_transformer.compat.tensorflow import saved_model_pb2, types_pb2
 
 # Duplicates of these can share one node, as they depend on their inputs only. TensorFlow merges
 # costlier operations itself when it loads a graph.

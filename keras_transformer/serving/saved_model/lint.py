@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_transformer.compat.tensorflow import saved_model_pb2
 from keras_transformer.errors import UserError
 from keras_transformer.serving.saved_model.operations import TESTED_OPERATIONS
 
