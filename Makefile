@@ -12,7 +12,7 @@ PACKAGE := $(BIN)/python -m keras_transformer
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SENTENCES := "I love you." "I love you" "She is reading a book." "Do you have time tomorrow?"
 
-.PHONY: help train test test-slow test-all lint format
+.PHONY: help train test test-slow test-all lint format docs
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' Makefile
@@ -42,14 +42,21 @@ format: $(VENV)/.installed-dev  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.installed-docs  ## build the documents as a site in site/
+	$(BIN)/mkdocs build
+
 # The stamps make a second call quick; a changed requirements file installs again.
 $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 	$(PIP) install -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+$(VENV)/.installed-dev: requirements.txt requirements-dev.txt requirements-docs.txt | $(VENV)/bin/python
 	$(PIP) install -r requirements-dev.txt
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: requirements-docs.txt | $(VENV)/bin/python
+	$(PIP) install -r requirements-docs.txt
+	touch $@
 
 # The oldest supported versions, for a test in a process of its own (PYTHONPATH); the tests of
 # exports load the C++ libraries, which are those of TensorFlow Serving 2.20.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from keras_transformer.model.transformer import build as build
     from keras_transformer.presets import preset as preset
     from keras_transformer.run import Run as Run
-    from keras_transformer.serving.saved_model.export import export as export_run
+    from keras_transformer.serving.export import export as export_run
     from keras_transformer.training.schedule import NoamSchedule as NoamSchedule
     from keras_transformer.training.trainer import train as train_run
 
@@ -42,7 +42,7 @@ _SOURCES = {
     "TrainConfig": "config:TrainConfig",
     "Translator": "inference.translator:Translator",
     "build": "model.transformer:build",
-    "export_run": "serving.saved_model.export:export",
+    "export_run": "serving.export:export",
     "layers": "layers",
     "losses": "losses",
     "metrics": "metrics",

@@ -81,10 +81,7 @@ def main(argv: Sequence[str]) -> None:
         require_installed("the warm-up file of an export", ["tensorflow_serving"])
     _log("starting TensorFlow")
     import_tensorflow()
-    if settings.format == "ctranslate2":
-        from keras_transformer.serving.ctranslate2.export import export
-    else:
-        from keras_transformer.serving.saved_model.export import export
+    from keras_transformer.serving.export import export
 
     with exit_on_sigterm():
         print(export(run, search, folder, settings, _log))

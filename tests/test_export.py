@@ -10,8 +10,7 @@ import pytest
 
 from keras_transformer import export, run
 from keras_transformer.config import Config
-from keras_transformer.serving.ctranslate2 import export as ctranslate2
-from keras_transformer.serving.saved_model import export as saved_model
+from keras_transformer.serving import export as serving_export
 
 
 @pytest.fixture
@@ -23,8 +22,7 @@ def exported(monkeypatch):
         calls.append((search, directory, settings))
         return directory / "1"
 
-    for exporter in (saved_model, ctranslate2):
-        monkeypatch.setattr(exporter, "export", fake)
+    monkeypatch.setattr(serving_export, "export", fake)
     monkeypatch.setattr(run.Run, "open", lambda path: run.Run(path, Config()))
     monkeypatch.setattr(run.Run, "check_weights", lambda opened: None)
     return calls
@@ -76,6 +74,7 @@ def test_mistakes(exported, capsys, argv, message) -> None:
 
 
 def test_ctranslate2(exported) -> None:
+    pytest.importorskip("ctranslate2")
     options = ["--run", "r", "--to", "m", "--format", "ctranslate2", "--dtype", "int8"]
     assert export.main(options) == 0
     ((_, directory, settings),) = exported

@@ -162,7 +162,7 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     work.mkdir()
     call(scripts / "keras-translate", "--help", cwd=work)
     done = call(scripts / "keras-translate", "train", "--run", "run", *SMALL.split(), cwd=work)
-    assert 'curves.png: not drawn without matplotlib; after pip install "keras-t' in done.stderr
+    assert 'curves.png: not drawn: run pip install "keras-translate[plots]"' in done.stderr
     (work / "in.txt").write_text("I love you.\n\n", encoding="utf-8")
     python = scripts / "python"
     done = call(python, "-m", "keras_transformer.translate", "--run", "run", "in.txt", cwd=work)

@@ -1,1 +1,1 @@
-"""Private reach into libraries, one file per library."""
+"""Every reach into the private parts of a library: one file per library, each reach tested."""

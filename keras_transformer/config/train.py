@@ -16,8 +16,8 @@ WHY_NOT = {
 }
 """Values that a user may well try, and the reason why each is refused."""
 
-# micro_batch_tokens and gradient_checkpointing change the order of sums and the dropout masks, no
-# more than other devices would. dev_sentences is not here: BLEU of different sentences cannot
+# micro_batch_tokens changes the order of summation and the dropout masks, no more than other
+# devices would. dev_sentences is not here: BLEU of different sentences cannot
 # be compared.
 RESUMABLE = (
     "max_steps",

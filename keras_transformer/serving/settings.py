@@ -1,4 +1,4 @@
-"""What is chosen when a run is exported, beside the search."""
+"""Export options."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Format = Literal["saved_model", "ctranslate2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
-"""Of a stored weight."""
+"""Bytes of a stored weight."""
 
 MAX_VERSION = 2**63 - 1
-"""Greatest number of a version: servers keep it in 64 bits."""
+"""Greatest version number: servers keep it in 64 bits."""
 
 
 class ExportError(UserError):
-    """A run that cannot be exported so."""
+    """A run that cannot be exported with the given options."""
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Choices of an export.
+    """Options of an export beside the search.
 
     Raises:
-        ExportError: A value that makes no sense.
+        ExportError: A value is out of range, or the package of the format is missing.
     """
 
     format: Format = "saved_model"
@@ -66,10 +66,10 @@ class ExportSettings:
             raise ExportError(f"max_bleu_loss: expected 0 or more, got {self.max_bleu_loss}")
 
     def longest_source(self, config: Config) -> int:
-        """Tokens of the longest source, END counted.
+        """Return the tokens of the longest source, END counted.
 
         Raises:
-            ExportError: The network of ``config`` has not learned so many positions.
+            ExportError: The model has fewer learned positions.
         """
         max_tokens = self.max_tokens or config.data.max_tokens
         limit = config.model.max_positions
@@ -82,10 +82,10 @@ class ExportSettings:
 
 
 def refuse_samples(search: SearchConfig) -> None:
-    """Refuse a search that no export has.
+    """Refuse a search that draws samples: no export supports it.
 
     Raises:
-        ExportError: It draws samples.
+        ExportError: ``search.sample`` is set.
     """
     if search.sample:
         raise ExportError(

@@ -146,9 +146,11 @@ def test_harness(norm: str, tiny_config: Any, check_layer: Callable[..., None]) 
     def call_with_weights(layer: Any, *inputs: Any, **options: Any) -> Any:
         return layer(*inputs, return_weights=True, **options)
 
-    check_layer(lambda **options: DecoderLayer(config, **options), *inputs)
-    check_layer(lambda **options: DecoderLayer(config, **options), *inputs, call=call_with_weights)
     if norm == "post":
-        check_layer(lambda **options: Decoder(config, **options), *inputs)
-    else:
+        check_layer(lambda **options: DecoderLayer(config, **options), *inputs)
         check_layer(lambda **options: Decoder(config, **options), *inputs, call=call_with_weights)
+    else:
+        check_layer(lambda **options: Decoder(config, **options), *inputs)
+        check_layer(
+            lambda **options: DecoderLayer(config, **options), *inputs, call=call_with_weights
+        )

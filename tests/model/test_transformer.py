@@ -247,3 +247,18 @@ def test_matrices_are_shared_as_the_option_says(
     )
     assert (source is target) == (embeddings == "tied")
     assert (target is projection) == (embeddings != "untied")
+
+
+def test_summary_lists_the_parts_by_the_paper_s_names(tiny_model: Any) -> None:
+    lines: list[str] = []
+    tiny_model().summary(line_length=250, expand_nested=True, print_fn=lines.append)
+    text = "\n".join(lines)
+    for part in (
+        "embedding (TokenEmbedding)",
+        "source_positions (PositionalEncoding)",
+        "encoder (Encoder)",
+        "layer_0 (EncoderLayer)",
+        "decoder (Decoder)",
+        "layer_0 (DecoderLayer)",
+    ):
+        assert part in text

@@ -322,7 +322,7 @@ def test_harness(kind: Any, check_layer: Callable[..., None]) -> None:
     check_layer(make, _normal(2, 3, 6), mask, call=call)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
 def test_network_is_the_plain_one(
     positions: str, tiny_config: Any, scatter: Any, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Versions for CTranslate2 on disk: complete, whole or not at all, smaller in fewer bits."""
+"""Versions for CTranslate2: complete, usable by their card, smaller in bfloat16 and int8."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.search.constraints import FORBIDDEN
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
+from keras_transformer.serving.export import export
 from keras_transformer.serving.settings import ExportError, ExportSettings
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
-
-from keras_transformer.serving.ctranslate2 import export  # noqa: E402
 
 QUICK = ExportSettings(format="ctranslate2", dev_sentences=0)
 
 
 def quietly(line: str) -> None:
-    """Takes the progress."""
+    """Ignore the progress."""
 
 
 @pytest.fixture(scope="module")
 def version(small_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports") / "small"
     settings = ExportSettings(format="ctranslate2")
-    return export.export(small_run, small_run.config.search, folder, settings, quietly)
+    return export(small_run, small_run.config.search, folder, settings, quietly)
 
 
-def test_all_that_a_version_holds(version) -> None:
+def test_files_of_a_version(version) -> None:
     assert version.name == "1"
     assert {path.name for path in version.iterdir()} == {
         "model.bin",
         "config.json",
-        "source_vocabulary_size.json",
-        "target_vocabulary_size.json",
+        "source_vocabulary.json",
+        "target_vocabulary.json",
         "source.model",
         "target.model",
         "export.json",
@@ -64,8 +63,8 @@ def test_the_card_translates_as_the_run_does(version, small_run) -> None:
     assert found[-1].hypotheses[0] == []
 
 
-def test_what_never_comes_out(small_run, tmp_path) -> None:
-    """Even of a network that wants nothing else."""
+def test_forbidden_tokens_are_not_written(small_run, tmp_path) -> None:
+    """A model that prefers them does not write them with the options of the card."""
     shutil.copytree(small_run.path, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     model = small_run.model()
@@ -74,7 +73,7 @@ def test_what_never_comes_out(small_run, tmp_path) -> None:
     rows[list(FORBIDDEN)] = 5 * rows[5 + 256 : 5 + 256 + len(FORBIDDEN)]
     table.assign(rows)
     run.save_best(model)
-    version = export.export(run, run.config.search, tmp_path / "m", QUICK, quietly)
+    version = export(run, run.config.search, tmp_path / "m", QUICK, quietly)
     tokenizer = Tokenizer.load(version)
     forbidden = set(tokenizer.target.pieces(FORBIDDEN))
     sources = [
@@ -93,11 +92,11 @@ def test_what_never_comes_out(small_run, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "share"), [("bfloat16", 0.52), ("int8", 0.65)])
-def test_fewer_bits(version, small_run, tmp_path, dtype, share) -> None:
-    """The table of positions, large beside so small a network, stays whole in int8."""
+def test_smaller_weights(version, small_run, tmp_path, dtype, share) -> None:
+    """The table of positions, large beside so small a model, stays in float32 with int8."""
     settings = dataclasses.replace(QUICK, dtype=dtype, dev_sentences=2, max_bleu_loss=100.0)
     search = small_run.config.search
-    smaller = export.export(small_run, search, tmp_path / "m", settings, quietly)
+    smaller = export(small_run, search, tmp_path / "m", settings, quietly)
     sizes = [(folder / "model.bin").stat().st_size for folder in (smaller, version)]
     assert sizes[0] < share * sizes[1]
     assert {path.name for path in smaller.iterdir()} == {path.name for path in version.iterdir()}
@@ -107,34 +106,13 @@ def test_fewer_bits(version, small_run, tmp_path, dtype, share) -> None:
     assert translator.translate_batch([["▁A"]], max_decoding_length=5)[0].hypotheses[0]
 
 
-def test_versions_count_up_and_are_not_overwritten(small_run, tmp_path) -> None:
-    search = small_run.config.search
-    for number in ("1", "2"):
-        made = export.export(small_run, search, tmp_path / "m", QUICK, quietly)
-        assert made == tmp_path / "m" / number
-    settings = dataclasses.replace(QUICK, version=2)
-    with pytest.raises(ExportError, match="2 is there already"):
-        export.export(small_run, search, tmp_path / "m", settings, quietly)
-
-
-def test_a_failed_export_leaves_nothing(small_run, tmp_path, monkeypatch) -> None:
-    def fail(directory, description) -> None:
-        assert (directory / "model.bin").exists()
-        raise ExportError("no")
-
-    monkeypatch.setattr(export.card, "write", fail)
-    with pytest.raises(ExportError, match="no"):
-        export.export(small_run, small_run.config.search, tmp_path / "m", QUICK, quietly)
-    assert not (tmp_path / "m").exists()
-
-
-def test_what_cannot_be_exported_is_refused_first(small_run, tmp_path) -> None:
+def test_unsupported_models_and_searches_are_refused_first(small_run, tmp_path) -> None:
     config = small_run.config
     alibi = dataclasses.replace(config.model, positions="alibi")
     run = Run(tmp_path / "no weights", dataclasses.replace(config, model=alibi))
     with pytest.raises(ExportError, match="the run has alibi"):
-        export.export(run, config.search, tmp_path / "m", QUICK, quietly)
+        export(run, config.search, tmp_path / "m", QUICK, quietly)
     samples = dataclasses.replace(config.search, sample=True)
     with pytest.raises(ExportError, match="search.sample: expected false"):
-        export.export(small_run, samples, tmp_path / "m", QUICK, quietly)
+        export(small_run, samples, tmp_path / "m", QUICK, quietly)
     assert not (tmp_path / "m").exists()
