@@ -1,4 +1,4 @@
-# `make` alone lists what there is.
+# `make` alone lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,14 +9,15 @@ VENV ?= .venv
 RUN ?= runs/phrasebook
 BIN := $(VENV)/bin
 PACKAGE := $(BIN)/python -m keras_transformer
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SENTENCES := "I love you." "I love you" "She is reading a book." "Do you have time tomorrow?"
 
-.PHONY: help train test test-slow test-all lint format
+.PHONY: help train test test-slow test-all lint format docs
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' Makefile
 
-# A run that is there already is finished, never overwritten.
+# An existing run is resumed, never overwritten.
 train: $(VENV)/.installed  ## train on the built-in corpus, print BLEU and some translations
 	$(PACKAGE).train --run $(RUN) $(if $(wildcard $(RUN)),--resume)
 	$(PACKAGE).evaluate --run $(RUN) --data builtin:phrasebook:test
@@ -24,36 +25,45 @@ train: $(VENV)/.installed  ## train on the built-in corpus, print BLEU and some 
 	@printf '%s\n' $(SENTENCES) | $(PACKAGE).translate --run $(RUN) \
 		| paste -d '\t' <(printf '%s\n' $(SENTENCES)) -
 
-test: $(VENV)/.installed-dev  ## run the tests that take seconds
-	$(BIN)/python -m pytest -q -m "not slow"
+test: $(VENV)/.installed-dev  ## run the quick tests, minutes on two cores
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m "not slow"
 
-test-slow: $(VENV)/.installed-dev $(VENV)/serving-2.20/.installed  ## run the tests that take minutes
+test-slow: $(VENV)/.installed-dev $(VENV)/tensorflow-2.20/.installed  ## run the slow tests
 	$(BIN)/python -m pytest -q -m slow
 
-test-all: test test-slow  ## run every test
+test-all: test test-slow  ## run all tests
 
 lint: $(VENV)/.installed-dev  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy keras_transformer tools
 
-format: $(VENV)/.installed-dev  ## put the code into the agreed format
+format: $(VENV)/.installed-dev  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.installed-docs  ## build the documents as a site in site/
+	$(BIN)/mkdocs build
+
 # The stamps make a second call quick; a changed requirements file installs again.
 $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PIP) install -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/.installed-dev: requirements.txt requirements-dev.txt requirements-docs.txt | $(VENV)/bin/python
+	$(PIP) install -r requirements-dev.txt
 	touch $@ $(VENV)/.installed
 
-# The libraries of TensorFlow Serving 2.20, which exports are tried in; no Python of theirs runs.
-$(VENV)/serving-2.20/.installed: | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--target $(VENV)/serving-2.20 tensorflow-cpu==2.20.0 tensorflow-text==2.20.0
+$(VENV)/.installed-docs: requirements-docs.txt | $(VENV)/bin/python
+	$(PIP) install -r requirements-docs.txt
+	touch $@
+
+# The oldest supported versions, for a test in a process of its own (PYTHONPATH); the tests of
+# exports load the C++ libraries, which are those of TensorFlow Serving 2.20.
+$(VENV)/tensorflow-2.20/.installed: | $(VENV)/bin/python
+	$(PIP) install --no-deps --target $(VENV)/tensorflow-2.20 \
+		tensorflow-cpu==2.20.0 tensorflow-text==2.20.0 tensorflow-serving-api==2.20.0 \
+		keras==3.13.2 keras-nlp==0.26.0 keras-hub==0.26.0 sentencepiece==0.2.2 protobuf==5.29.6
 	touch $@
 
 $(VENV)/bin/python:

@@ -4,10 +4,10 @@
   python export/grpc_client.py --model en-de --file text.en > text.de
   cat text.en | python export/grpc_client.py --server host:8500 --model en-de --n-best 3
 
-One line of output for each line of input, in the same order. Each request has a deadline, and
-is sent again when the server is unavailable, out of resources or too late, never after other
-errors. Exit status: 0 done, 1 the server failed or did not answer, 2 it refused the request or
-an option is wrong.
+Each line of input has one line of output, in the same order. Each request has a deadline. It is
+repeated after UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED, never after other errors.
+Exit status: 0 done, 1 the server failed or did not reply, 2 it refused the request or an option is
+wrong.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from lines import Failure, Prediction, Retries, add_options, exit_status, translate
+from client import Failure, Retries, TransientFailure, add_options, exit_status
+from lines import Prediction, translate
 
-AGAIN = {
+TRANSIENT = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-WRONG = {
+REFUSED = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.NOT_FOUND,
@@ -37,16 +38,16 @@ WRONG = {
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.UNIMPLEMENTED,
 }
-# A server of default settings hangs up on whoever pings more often than every five minutes.
+# A server with default settings disconnects clients that ping more than once in five minutes.
 OPTIONS = [("grpc.keepalive_time_ms", 300_000), ("grpc.keepalive_timeout_ms", 10_000)]
 
 
 def import_messages() -> tuple[Any, Any]:
     """Import ``predict_pb2`` and ``prediction_service_pb2_grpc`` without starting TensorFlow.
 
-    The messages need ``tensorflow/core/framework/tensor_pb2.py`` only, but importing that
-    runs all of TensorFlow's start. While it is imported, an empty package stands in for
-    ``tensorflow``; afterwards it goes, so that the true one can still be imported.
+    The messages need only ``tensorflow/core/framework/tensor_pb2.py``, but its import would start
+    TensorFlow. So an empty package replaces ``tensorflow`` during the import. It is removed
+    afterwards, so that TensorFlow itself can still be imported.
     """
     names = ("predict_pb2", "prediction_service_pb2_grpc")
     spec = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
@@ -75,10 +76,10 @@ class GrpcClient:
     Args:
         channel: To the server.
         model: Its name in ``models.config``.
-        version: A version of it, None for the newest one loaded.
-        label: A label instead of a version.
-        deadline: Seconds for one try.
-        retries: How often to try.
+        version: A version number; default: the newest loaded version.
+        label: A label instead of a version number.
+        deadline: Seconds for one attempt.
+        retries: Repetition of failed requests.
     """
 
     def __init__(
@@ -101,17 +102,17 @@ class GrpcClient:
         self._retries = retries or Retries()
 
     def predict(self, signature: str, texts: Sequence[str]) -> list[Prediction]:
-        """Ask for the outputs of a signature that takes ``text`` alone.
+        """Call a signature whose only input is ``text``.
 
         Args:
-            signature: Such as ``translate``.
+            signature: Its name, such as ``translate``.
             texts: Sentences, one row each.
 
         Returns:
-            For each sentence, in order, the outputs by name.
+            The outputs by name for each sentence, in order.
 
         Raises:
-            Failure: The server refuses, keeps failing, or answers what it should not.
+            Failure: The server refuses the request, keeps failing, or sends an invalid reply.
         """
         request = predict_pb2.PredictRequest()
         request.model_spec.CopyFrom(self._model)
@@ -120,35 +121,31 @@ class GrpcClient:
         text.dtype = STRING
         text.tensor_shape.dim.add(size=len(texts))
         text.string_val.extend(sentence.encode() for sentence in texts)
-        columns = {
-            name: values(tensor, len(texts)) for name, tensor in self._call(request).outputs.items()
-        }
+        outputs = self._retries.call(lambda: self._send(request)).outputs
+        columns = {name: values(tensor, len(texts)) for name, tensor in outputs.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    def _call(self, request: Any) -> Any:
-        attempt = 1
-        while True:
-            try:
-                return self._stub.Predict(request, timeout=self._deadline)
-            except grpc.RpcError as error:
-                code = error.code()
-                problem = f"model {self._model.name}: {code.name} {error.details()}"
-            if code not in AGAIN:
-                raise Failure(problem, 2 if code in WRONG else 1)
-            if not self._retries.again(attempt):
-                raise Failure(f"{problem} ({attempt} tries)")
-            attempt += 1
+    def _send(self, request: Any) -> Any:
+        """Send a request once."""
+        try:
+            return self._stub.Predict(request, timeout=self._deadline)
+        except grpc.RpcError as error:
+            code = error.code()
+            problem = f"model {self._model.name}: {code.name} {error.details()}"
+        if code in TRANSIENT:
+            raise TransientFailure(problem)
+        raise Failure(problem, 2 if code in REFUSED else 1)
 
 
 def values(tensor: Any, rows: int) -> list[Any]:
-    """The contents of an output, by row.
+    """Return the contents of an output by row.
 
     Args:
         tensor: A ``TensorProto`` of strings, float32 or bool, ``[rows]`` or ``[rows, n]``.
-        rows: Number of sentences asked for.
+        rows: Number of sentences in the request.
 
     Returns:
-        ``rows`` values, or as many lists of ``n`` values.
+        ``rows`` values, or ``rows`` lists of ``n`` values.
 
     Raises:
         Failure: The tensor has another shape or type.
@@ -173,7 +170,7 @@ def values(tensor: Any, rows: int) -> list[Any]:
 
 
 def connect(server: str, certificates: Path | None) -> grpc.Channel:
-    """A channel to ``server`` (host:port), with TLS where a file of certificates is given.
+    """Open a channel to ``server`` (host:port), with TLS if a file of certificates is given.
 
     Raises:
         Failure: The file cannot be read.
@@ -188,7 +185,7 @@ def connect(server: str, certificates: Path | None) -> grpc.Channel:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Translate what the command line names."""
+    """Translate sentences, a file or standard input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

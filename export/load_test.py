@@ -1,15 +1,13 @@
-"""Measure a server: sentences per second, waiting times, errors.
+"""Load test of a REST server: throughput, latency, errors.
 
   python export/load_test.py --model en-de --connections 8 --seconds 30
   python export/load_test.py --model en-de --rate 20 --connections 64 --seconds 60 --json
 
-Without --rate each connection sends its next request when it has its answer (closed loop):
-that finds the most a server can do. With --rate requests start at fixed times whether or not
-earlier ones are answered (open loop), and the time is counted from when a request was due:
-that shows the queue which users of a busy server see. Nothing is tried again. It loads the
-server that --url names and no other; by default that is this machine. Exit status: 0 done, 1
-requests failed or none was answered, 2 the server refuses them (no such model, no such
-signature) or an option is wrong.
+Without --rate each connection sends its next request after the last reply (closed loop), which
+measures the greatest throughput. With --rate requests start at fixed times (open loop), and
+latency counts from when a request was due, which includes the queue of a busy server. Requests
+are not repeated. The default server is this machine's. Exit status: 0 done, 1 requests failed or
+none had a reply, 2 the server refuses them (no such model or signature) or an option is wrong.
 """
 
 from __future__ import annotations
@@ -26,11 +24,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from lines import Failure, add_model, http_url, positive, positive_number
+from client import (
+    Failure,
+    add_model,
+    add_url,
+    exit_status,
+    positive,
+    positive_number,
+    predict_path,
+)
+from lines import read
 
-# From one word to sixty, as the captions, news and notes that people send.
+# From one word to sixty.
 SENTENCES = (
     "Hello!",
     "A dog runs.",
@@ -45,18 +52,18 @@ SENTENCES = (
     "corner, where a woman is selling ice cream from a small white van.",
 )
 
-# A wrong model, signature or address: no later request fares better.
+# A wrong model, signature or address: later requests would fail too.
 REFUSED = {400, 401, 403, 404, 405}
 
 
 @dataclass
 class Outcome:
-    """What one connection saw.
+    """Results of one connection.
 
     Args:
-        seconds: Time of each answered request.
-        errors: How often which status or failure came.
-        sentences: How many were translated.
+        seconds: Latency of each successful request.
+        errors: Number of errors by status or exception.
+        sentences: Number of translated sentences.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -65,12 +72,12 @@ class Outcome:
 
 
 class Clock:
-    """Says when the next request is due, to all connections together.
+    """Start times of requests, shared by all connections.
 
     Args:
-        start: Of the test, in seconds of ``time.monotonic``.
-        seconds: How long it lasts.
-        rate: Requests per second, None where each waits for its answer.
+        start: Start of the test in seconds of ``time.monotonic``.
+        seconds: Duration of the test.
+        rate: Requests per second, None for a closed loop.
     """
 
     def __init__(self, start: float, seconds: float, rate: float | None) -> None:
@@ -79,14 +86,13 @@ class Clock:
         self._rate = rate
         self._taken = 0
         self._lock = threading.Lock()
-        self.refusal = ""  # what ended the test before its time
+        self.refusal = ""  # message of a refusal, which ends the test early
 
     def next(self) -> float | None:
-        """Wait for the next request's turn.
+        """Wait until the next request is due.
 
         Returns:
-            When it was due, which is earlier than now where all connections were busy; None
-            at the end of the test.
+            Its due time, which has passed if all connections were busy; None at the end.
         """
         if self._rate is None:
             due = time.monotonic()
@@ -101,7 +107,7 @@ class Clock:
 
 
 def connect(url: str, timeout: float) -> http.client.HTTPConnection:
-    """A connection, not yet open, to the host of ``url``."""
+    """Return a connection, not yet open, to the host of ``url``."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=timeout)
@@ -111,16 +117,16 @@ def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
     """Send requests over one connection until the clock ends.
 
     Args:
-        options: Of the command line.
-        clock: Shared with the other connections.
-        seed: Of this connection's choice of sentences.
+        options: Command line.
+        clock: Shared by all connections.
+        seed: Seed for the choice of sentences.
     """
     outcome, choice = Outcome(), random.Random(seed)
     connection = connect(options.url, options.timeout)
-    path = f"{urlsplit(options.url).path.rstrip('/')}/v1/models/{quote(options.model)}:predict"
+    path = urlsplit(options.url).path.rstrip("/") + predict_path(options.model)
     used = 0.0
     while (due := clock.next()) is not None:
-        if time.monotonic() - used > 2:  # servers close connections that rest
+        if time.monotonic() - used > 2:  # servers close idle connections
             connection.close()
         texts = choice.choices(options.sentences, k=options.batch)
         rows = [{"text": text} for text in texts]
@@ -128,18 +134,18 @@ def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
         try:
             connection.request("POST", path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            answer = response.read()
+            reply = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             outcome.errors[type(error).__name__] += 1
-            time.sleep(0.05)  # a server that is gone refuses thousands of times a second
+            time.sleep(0.05)  # refused connections fail thousands of times per second
             continue
         if response.status == 200:
             outcome.seconds.append(time.monotonic() - due)
             outcome.sentences += len(texts)
         elif response.status in REFUSED and not outcome.seconds:
-            said = " ".join(answer.decode("utf-8", "replace").split())
-            clock.refusal = f"{path}: {response.status} {said:.300}"
+            message = " ".join(reply.decode("utf-8", "replace").split())
+            clock.refusal = f"{path}: {response.status} {message:.300}"
         else:
             outcome.errors[str(response.status)] += 1
         used = time.monotonic()
@@ -148,23 +154,23 @@ def send(options: argparse.Namespace, clock: Clock, seed: int) -> Outcome:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that ``percent`` of all values do not exceed (nearest rank).
+    """Return the smallest value that ``percent`` of all values do not exceed (nearest rank).
 
     Args:
-        values: In any order, at least one.
+        values: At least one, in any order.
         percent: Above 0, up to 100.
     """
     return sorted(values)[math.ceil(len(values) * percent / 100) - 1]
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:
-    """Load the server as the options say.
+    """Run the load test.
 
     Returns:
-        Counts, rates and times in milliseconds, in the order in which they are printed.
+        Counts, rates and times in milliseconds, in the order of printing.
 
     Raises:
-        Failure: The first request was refused, as all others would be.
+        Failure: The server refuses the first request.
     """
     outcomes: list[Outcome] = []
     clock = Clock(time.monotonic(), options.seconds, options.rate)
@@ -199,42 +205,37 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = made.add_argument
-    add("--url", type=http_url, default="http://127.0.0.1:8501", help="server (%(default)s)")
+    add_url(made)
     add_model(made)
     add("--signature", default="translate", help="signature that takes text (%(default)s)")
-    add("--connections", type=positive, default=8, help="at a time (%(default)s)")
-    add("--seconds", type=positive_number, default=10.0, help="of load (%(default)s)")
+    add("--connections", type=positive, default=8, help="connections (%(default)s)")
+    add("--seconds", type=positive_number, default=10.0, help="duration (%(default)s)")
     add("--rate", type=positive_number, help="requests per second, at fixed times")
-    add("--batch", type=positive, default=1, help="sentences in a request (%(default)s)")
-    add("--file", type=Path, metavar="FILE", help="sentences to choose from, one a line, UTF-8")
-    add("--timeout", type=positive_number, default=35.0, help="for one answer (%(default)s s)")
+    add("--batch", type=positive, default=1, help="sentences per request (%(default)s)")
+    add("--file", type=Path, metavar="FILE", help="sentences to choose from, UTF-8 lines")
+    add("--timeout", type=positive_number, default=35.0, help="seconds per reply (%(default)s)")
     add("--json", action="store_true", help="print one JSON object")
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; the module's text says what the exit status means."""
-    arguments = parser()
-    options = arguments.parse_args(argv)
+    """Measure and print; see the module's docstring for the exit status."""
+    options = parser().parse_args(argv)
+    return exit_status(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     options.sentences = SENTENCES
     if options.file is not None:
-        try:
-            text = options.file.read_text(encoding="utf-8-sig")
-            options.sentences = [line for line in text.split("\n") if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            arguments.error(f"--file {options.file}: {error}")
+        options.sentences = [line for line in read(options.file) if line.strip()]
         if not options.sentences:
-            arguments.error(f"--file {options.file}: expected lines of text, found none")
-    try:
-        figures = measure(options)
-    except Failure as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+            raise Failure(f"{options.file}: expected lines of text, found none", 2)
+    figures = measure(options)
     if options.json:
         print(json.dumps(figures))
     else:

@@ -4,9 +4,9 @@
   python export/rest_client.py --model en-de --file text.en > text.de
   cat text.en | python export/rest_client.py --url http://host:8501 --model en-de --n-best 3
 
-One line of output for each line of input, in the same order. Requests are sent again after
-429, 503, 504 and broken connections, never after other errors. Exit status: 0 done, 1 the
-server failed or did not answer, 2 it refused the request or an option is wrong.
+Each line of input has one line of output, in the same order. Requests are repeated after 429,
+503, 504 and broken connections, never after other errors. Exit status: 0 done, 1 the server
+failed or did not reply, 2 it refused the request or an option is wrong.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ import threading
 import time
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 import requests
-from lines import (
+from client import (
     Failure,
     Retries,
+    TransientFailure,
     add_options,
+    add_url,
     exit_status,
-    http_url,
     positive_number,
-    translate,
+    predict_path,
 )
+from lines import translate
 
-# Overload, a model that is being replaced, a time-out in the server: later may go well.
-AGAIN = {429, 503, 504}
+# Overload, a model that is being replaced, a time-out in the server.
+TRANSIENT = {429, 503, 504}
 
 
 class RestClient:
@@ -41,10 +42,10 @@ class RestClient:
     Args:
         url: Scheme, host and port of the server.
         model: Its name in ``models.config``.
-        version: A version of it, None for the newest one loaded.
-        label: A label instead of a version.
-        timeouts: Seconds to connect, and seconds to wait for an answer.
-        retries: How often to try.
+        version: A version number; default: the newest loaded version.
+        label: A label instead of a version number.
+        timeouts: Seconds to connect, and seconds to wait for a reply.
+        retries: Repetition of failed requests.
     """
 
     def __init__(
@@ -56,56 +57,46 @@ class RestClient:
         timeouts: tuple[float, float] = (3.0, 35.0),
         retries: Retries | None = None,
     ) -> None:
-        path = f"/v1/models/{quote(model, safe='')}"
-        if version is not None:
-            path += f"/versions/{version}"
-        elif label is not None:
-            path += f"/labels/{quote(label, safe='')}"
-        self._address = f"{url.rstrip('/')}{path}:predict"
+        self._address = url.rstrip("/") + predict_path(model, version, label)
         self._timeouts = timeouts
         self._retries = retries or Retries()
         self._threads = threading.local()  # a requests.Session is for one thread
 
     def predict(self, signature: str, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Ask for the outputs of a signature that takes ``text`` alone.
+        """Call a signature whose only input is ``text``.
 
         Args:
-            signature: Such as ``translate``.
+            signature: Its name, such as ``translate``.
             texts: Sentences, one row each.
 
         Returns:
-            For each sentence, in order, the outputs by name.
+            The outputs by name for each sentence, in order.
 
         Raises:
-            Failure: The server refuses, keeps failing, or answers what it should not.
+            Failure: The server refuses the request, keeps failing, or sends an invalid reply.
         """
         rows = [{"text": text} for text in texts]
         body = {"signature_name": signature, "instances": rows}
-        attempt = 1
-        while True:
-            reply, problem, wait = self._once(body)
-            if reply is not None:
-                break
-            if not self._retries.again(attempt, wait):
-                raise Failure(f"{problem} ({attempt} tries)")
-            attempt += 1
+        reply = self._retries.call(lambda: self._send(body))
         predictions = reply.get("predictions")
         if not isinstance(predictions, list) or len(predictions) != len(texts):
             raise Failure(f"{self._address}: expected {len(texts)} predictions, got {reply!s:.200}")
         return predictions
 
-    def _once(self, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str, float]:
-        """The reply, or None with what went wrong and the seconds that the server asks for."""
+    def _send(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request once."""
         try:
             response = self._session().post(
                 self._address, json=body, timeout=self._timeouts, allow_redirects=False
             )
         except requests.ConnectTimeout:
-            return None, f"{self._address}: no connection in {self._timeouts[0]:g} s", 0.0
+            message = f"{self._address}: no connection in {self._timeouts[0]:g} s"
+            raise TransientFailure(message) from None
         except requests.Timeout:
-            return None, f"{self._address}: no answer in {self._timeouts[1]:g} s", 0.0
+            message = f"{self._address}: no answer in {self._timeouts[1]:g} s"
+            raise TransientFailure(message) from None
         except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-            return None, f"{self._address}: {_cause(error)}", 0.0
+            raise TransientFailure(f"{self._address}: {_cause(error)}") from None
         except (requests.RequestException, ValueError) as error:
             raise Failure(f"{self._address}: {error}", 2) from None
         try:
@@ -113,12 +104,12 @@ class RestClient:
         except requests.JSONDecodeError:
             reply = {"error": response.text[:200] or response.reason}
         if response.status_code == 200 and isinstance(reply, dict):
-            return reply, "", 0.0
+            return reply
         message = reply.get("error", reply) if isinstance(reply, dict) else reply
         problem = f"{self._address}: {response.status_code} {message}"
-        if response.status_code not in AGAIN:
+        if response.status_code not in TRANSIENT:
             raise Failure(problem, 2 if 300 <= response.status_code < 500 else 1)
-        return None, problem, _seconds(response.headers.get("Retry-After", ""))
+        raise TransientFailure(problem, _seconds(response.headers.get("Retry-After", "")))
 
     def _session(self) -> requests.Session:
         if not hasattr(self._threads, "session"):
@@ -128,14 +119,14 @@ class RestClient:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason; urllib3 wraps `connection refused` several times."""
+    """Return the innermost reason; urllib3 wraps `connection refused` several times."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error)
 
 
 def _seconds(retry_after: str) -> float:
-    """Seconds in a Retry-After header, which holds a number or a date; 0 without either."""
+    """Return the seconds of a Retry-After header (a number or a date), 0 if it has neither."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:
@@ -145,13 +136,11 @@ def _seconds(retry_after: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Translate what the command line names."""
+    """Translate sentences, a file or standard input."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--url", type=http_url, default="http://127.0.0.1:8501", help="server (%(default)s)"
-    )
+    add_url(parser)
     parser.add_argument(
         "--connect-timeout",
         type=positive_number,

@@ -1,10 +1,10 @@
-"""The common base of every error that a user can mend."""
+"""The base class of errors that a user can correct."""
 
 from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Something given by the user cannot be used; the message says what and why.
+    """An input, option or file of the user cannot be used; the message gives the reason.
 
-    Every entry point prints the message alone and ends with exit status 2.
+    Every entry point prints the message alone and exits with status 2.
     """

@@ -1,31 +1,36 @@
-"""Make a run ready to be served: ``python -m keras_transformer.export``."""
+"""Export of a run for serving: ``python -m keras_transformer.export``."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli.main import add_run, ended_by_sigterm, import_tensorflow, run_main
-from keras_transformer.cli.options import UsageError, build_parser, load_config
+from keras_transformer.cli.main import exit_on_sigterm, import_tensorflow, run_main
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.cli.trained_model import add_run, run_path
+from keras_transformer.optional_dependencies import require_installed
+from keras_transformer.serving.settings import ExportSettings
 
-MANUAL = """Make a SavedModel of a run that TensorFlow Serving (2.20 or newer) takes as it is: text
-in, text out, with tokenizer, search and detokenizer inside.
+MANUAL = """Export a run as a SavedModel for TensorFlow Serving (2.20 or newer): text in, text out,
+with tokenizer, search and detokenizer inside.
 
   python -m keras_transformer.export --run runs/en-de --to export/models/en-de
       the next version: export/models/en-de/1, then 2, ...
   python -m keras_transformer.export --run runs/en-de --to export/models/en-de --version 7 \\
       --search.beam 4 --search.alpha 0.6 --search.n_best 4 --dtype bfloat16
 
-Chosen here for good, and written into the model card export.json beside the SavedModel: beam
-width, length penalty (search.alpha), translations of the signature nbest (search.n_best; left
-at 1, it is the beam width), longest translation (search.max_extra more tokens than its source),
+These are fixed in the export, and written to its model card export.json: beam width, length
+penalty (search.alpha), number of translations of the signature nbest (search.n_best; if it is 1,
+the beam width), longest translation (search.max_extra tokens more than its source),
 search.min_length, search.no_repeat_ngram, longest source (--max_tokens; longer text is cut, and
-the answer says so), weights (--dtype). Of these, the signature options takes alpha and
-max_extra anew with each sentence, moved into 0 to 10 and into 0 to the exported one where they
-are outside. Samples (search.sample) cannot be exported.
+the reply says so), weights (--dtype). The signature options takes alpha and max_extra with each
+sentence, clipped to 0 to 10 and to 0 to the exported value. Sampling (search.sample) cannot be
+exported.
 
-Signatures, each input and output with the batch as its first dimension:
+Signatures; the batch is the first dimension of each input and output:
   serving_default, translate   text -> translation, score, truncated
   nbest                        text -> translations, scores
   options                      text, alpha, max_extra -> translation, score, truncated
@@ -33,20 +38,20 @@ Signatures, each input and output with the batch as its first dimension:
   align                        text -> translation, score, truncated, source_pieces,
                                target_pieces, attention
 
-The version appears whole or not at all, after a check for what TensorFlow Serving would refuse.
-It translates the first sentences of the run's dev set, and its BLEU goes into the card; with
-weights of fewer bits it must keep what the run has, or nothing is written.
+The version appears complete or not at all, after a check for everything that TensorFlow Serving
+refuses. It translates the first sentences of the run's dev set, and its BLEU is written to the
+card; weights of fewer bits must keep the run's BLEU, or nothing is written.
 
   python -m keras_transformer.export --run runs/en-de --to models/en-de --format ctranslate2
-      for CTranslate2's engine instead, which is to be installed: pip install ctranslate2
+      for the engine CTranslate2, with the package ctranslate2 installed
 
-That version holds the network (model.bin), the SentencePiece models to cut text with, and the
-card, whose translate_batch are the arguments to translate with, made of the same choices. Two
-mean something else there: the length penalty is length^alpha, and max_extra counts from the
-longest source allowed. The engine has no ALiBi, and no values wider or narrower than keys.
+This version holds the network (model.bin), the SentencePiece models and the card; the card's
+translate_batch holds the arguments of the engine's method for the same choices. Two of them
+differ there: the length penalty is length^alpha, and max_extra counts from the longest source
+allowed. The engine has no ALiBi, and values must be as wide as keys.
 
-A line tells of each step; the last one is the version's folder. Ctrl-C or SIGTERM leaves nothing
-behind; what a killed export left, the next one into the same folder removes."""
+Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
+behind; the leftovers of a killed export are removed by the next one into the same folder."""
 
 
 @run_main("export")
@@ -54,53 +59,32 @@ def main(argv: Sequence[str]) -> None:
     """Export a run."""
     parser = build_parser("export", MANUAL, ["search"])
     add_run(parser)
-    add = parser.add_argument
-    add("--to", metavar="DIR", help="Folder of the versions; its last name is the model's name.")
-    add(
-        "--format",
-        metavar="NAME",
-        help="saved_model, for TensorFlow Serving; or ctranslate2, for CTranslate2's engine.",
+    parser.add_argument(
+        "--to", metavar="DIR", help="Folder of the versions; its last name is the model's name."
     )
-    add("--version", type=int, metavar="N", help="Number of the version; else the next one.")
-    add(
-        "--dtype",
-        metavar="NAME",
-        help="Weights: float32; bfloat16, half as large, computes in bfloat16 (fast on processors "
-        "that have it, slow on others); int8, a quarter as large, computes in float32.",
-    )
-    add("--max_tokens", type=int, metavar="N", help="Longest source; else the run's max_tokens.")
-    add("--dev_sentences", type=int, metavar="N", help="To measure BLEU; 0: none, else 1000.")
-    add("--max_bleu_loss", type=float, metavar="X", help="Most that --dtype may lose; else 0.2.")
+    parser.add_class_arguments(ExportSettings)
     options = load_config(parser, argv)
-    own = options.own
-    if own.run is None:
-        raise UsageError("--run DIR is missing: the run folder of a trained model")
-    if own.to is None:
+    path = run_path(options)
+    if options.own.to is None:
         raise UsageError("--to DIR is missing: the folder in which versions are put")
-    from keras_transformer.serving.settings import ExportSettings
-
-    chosen = {
-        name: value
-        for name in ("format", "version", "dtype", "max_tokens", "dev_sentences", "max_bleu_loss")
-        if (value := own.get(name)) is not None
-    }
-    settings = ExportSettings(**chosen)
+    folder = Path(options.own.to)
+    names = [field.name for field in dataclasses.fields(ExportSettings)]
+    settings = ExportSettings(**{name: options.own[name] for name in names})
     from keras_transformer.run import Run
     from keras_transformer.serving.version_folder import next_version
 
-    run = Run.open(Path(own.run))
+    run = Run.open(path)
     run.check_weights()
     search = options.config(run.config).search
-    next_version(Path(own.to), settings.version)
+    next_version(folder, settings.version)
+    if settings.format == "saved_model":
+        require_installed("the warm-up file of an export", ["tensorflow_serving"])
     _log("starting TensorFlow")
     import_tensorflow()
-    if settings.format == "ctranslate2":
-        from keras_transformer.serving.ctranslate2.export import export
-    else:
-        from keras_transformer.serving.saved_model.export import export
+    from keras_transformer.serving.export import export
 
-    with ended_by_sigterm():
-        print(export(run, search, Path(own.to), settings, _log))
+    with exit_on_sigterm():
+        print(export(run, search, folder, settings, _log))
 
 
 def _log(line: str) -> None:

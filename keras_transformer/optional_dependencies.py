@@ -1,4 +1,4 @@
-"""Libraries that show a training and that it can do without."""
+"""Optional packages, and the extras of the distribution that install them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ from collections.abc import Sequence
 
 from keras_transformer.errors import UserError
 
+DISTRIBUTION = "keras-translate"
+
+EXTRAS = {
+    "serve": ("starlette", "uvicorn", "prometheus_client", "tensorflow_serving"),
+    "tfds": ("tensorflow_datasets",),
+    "plots": ("matplotlib",),
+    "tensorboard": ("tensorboard", "matplotlib"),
+    "ctranslate2": ("ctranslate2",),
+}
+"""Modules that each extra brings."""
+
 
 class MissingError(UserError):
-    """A library that is asked for and not installed."""
+    """A package that an option needs is not installed."""
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """Which of these modules cannot be imported, be it for want of what they need themselves."""
+    """Return the modules that cannot be imported, also those that lack a package themselves."""
     absent = []
     for name in names:
         try:
@@ -23,19 +34,32 @@ def missing(names: Sequence[str]) -> list[str]:
     return absent
 
 
-def require_installed(field: str, names: Sequence[str]) -> None:
-    """Refuse a choice whose libraries are missing.
+def require_installed(purpose: str, names: Sequence[str]) -> None:
+    """Refuse an option or a command whose packages are missing.
 
     Args:
-        field: The choice, as the user wrote it.
-        names: What it needs; a library and its package have the same name.
+        purpose: The option or command, for the message.
+        names: The modules that it needs.
 
     Raises:
-        MissingError: Names what to install.
+        MissingError: Names the missing packages and the command that installs them.
     """
     absent = missing(names)
     if absent:
         raise MissingError(
-            f"{field}: expected {' and '.join(names)} to be installed, {' and '.join(absent)} "
-            f"{'is' if len(absent) == 1 else 'are'} not: pip install {' '.join(absent)}"
+            f"{purpose}: expected {' and '.join(names)} to be installed, {' and '.join(absent)} "
+            f"{'is' if len(absent) == 1 else 'are'} not: {install_command(absent)}"
         )
+
+
+def install_command(names: Sequence[str]) -> str:
+    """Return the command that installs these modules: by the smallest extras that have them."""
+    wanted, extras = set(names), []
+    while wanted:
+        useful = {name: brings for name, brings in EXTRAS.items() if wanted.intersection(brings)}
+        best = max(
+            useful, key=lambda name: (len(wanted.intersection(useful[name])), -len(useful[name]))
+        )
+        extras.append(best)
+        wanted -= set(useful[best])
+    return f'pip install "{DISTRIBUTION}[{",".join(extras)}]"'

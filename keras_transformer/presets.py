@@ -1,4 +1,4 @@
-"""Configurations by name: sizes of the model together with a training that fits them."""
+"""Presets: model sizes with matching training options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TINY: dict[str, Any] = {
     },
 }
 
-# What each preset changes from the defaults above.
+# The fields that each preset changes from the defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     # Minutes on two cores, for the built-in corpus.
     "demo": {
@@ -87,13 +87,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str) -> Config:
-    """The configuration of a preset.
+    """Return the configuration of a preset.
 
     Args:
         name: One of ``PRESETS``.
 
     Raises:
-        ConfigError: No preset has that name.
+        ConfigError: An unknown name.
     """
     if name not in PRESETS:
         raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {name!r}")

@@ -1,47 +1,56 @@
-"""Score given translations: ``python -m keras_transformer.score``."""
+"""Scores of given translations: ``python -m keras_transformer.score``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_transformer.cli.main import (
-    add_run,
-    add_speed,
-    load_translator,
-    output,
-    progress,
-    run_main,
-)
-from keras_transformer.cli.options import UsageError, build_parser, load_config
+from keras_transformer.cli.main import run_main
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Options, Parser, build_parser, load_config
+from keras_transformer.cli.streams import output, progress
+from keras_transformer.cli.trained_model import add_translator, load_translator
 
-MANUAL = """How probable a model finds translations that are given to it (forced decoding).
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Score
+
+MANUAL = """Score given translations with a model (forced decoding).
 
   python -m keras_transformer.score --run runs/en-de --source FILE.en --target FILE.de
 
-One line of output for each pair: the natural logarithm of P(target | source), a tab, and the
-number of target tokens, the end token counted in both. A higher logarithm is a better match;
-divide by the tokens to compare sentences of different length. With --tokens a third column
-holds each token and its logarithm, such as ▁Ein:-0.1204 ▁Hund:-0.0311 </s>:-0.0018; ▁ stands
-for a space."""
+Each pair gives one output line: the natural logarithm of P(target | source), a tab, and the number
+of target tokens; both include the end token. A higher logarithm is a better match; divide it by
+the tokens to compare sentences of different length. --tokens adds a third column with each token
+and its logarithm, such as ▁Ein:-0.1204 ▁Hund:-0.0311 </s>:-0.0018; ▁ stands for a space."""
 
 
 @run_main("score")
 def main(argv: Sequence[str]) -> None:
     """Score pairs of lines."""
     parser = build_parser("score", MANUAL, ["search"])
-    add_run(parser)
-    add_speed(parser)
-    parser.add_argument("--source", metavar="FILE", help="Sentences, UTF-8, .gz too.")
-    parser.add_argument("--target", metavar="FILE", help="A translation of each of them.")
-    parser.add_argument("--output", metavar="FILE", help="Where scores go; else stdout.")
-    parser.add_argument(
-        "--tokens",
-        action="store_true",
-        help="Add a third column: each token and its logarithm.",
-    )
+    _add_options(parser)
     options = load_config(parser, argv)
+    sources, targets = _read_pairs(options)
+    translator = load_translator(options)
+    own = options.own
+    to_file = own.output is not None
+    with output(own.output) as stream, progress(len(sources), to_file=to_file) as report:
+        for score in translator.score(sources, targets, report):
+            print("\t".join(_columns(score, bool(own.tokens))), file=stream)
+
+
+def _add_options(parser: Parser) -> None:
+    add_translator(parser)
+    add = parser.add_argument
+    add("--source", metavar="FILE", help="Sentences, UTF-8, .gz too.")
+    add("--target", metavar="FILE", help="One translation for each sentence.")
+    add("--output", metavar="FILE", help="Output file; left out: standard output.")
+    add("--tokens", action="store_true", help="Add a column: each token and its logarithm.")
+
+
+def _read_pairs(options: Options) -> tuple[list[str], list[str]]:
     for name in ("source", "target"):
         if options.own[name] is None:
             raise UsageError(f"--{name} FILE is missing")
@@ -54,18 +63,15 @@ def main(argv: Sequence[str]) -> None:
             f"--source has {len(sources)} lines, --target has {len(targets)}: "
             "expected a target for each source"
         )
-    translator = load_translator(options)
-    elsewhere = options.own.output is not None
-    with (
-        output(options.own.output) as stream,
-        progress(len(sources), elsewhere=elsewhere) as report,
-    ):
-        for score in translator.score(sources, targets, report):
-            columns = [f"{score.log_probability:.4f}", str(score.tokens)]
-            if options.own.tokens:
-                each = zip(score.pieces, score.by_token, strict=True)
-                columns.append(" ".join(f"{piece}:{value:.4f}" for piece, value in each))
-            print("\t".join(columns), file=stream)
+    return sources, targets
+
+
+def _columns(score: Score, tokens: bool) -> Iterator[str]:
+    yield f"{score.log_probability:.4f}"
+    yield str(score.tokens)
+    if tokens:
+        each = zip(score.pieces, score.by_token, strict=True)
+        yield " ".join(f"{piece}:{value:.4f}" for piece, value in each)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Serve an exported model on this machine: ``python -m keras_transformer.serve``."""
+"""Local server of an exported model: ``python -m keras_transformer.serve``."""
 
 from __future__ import annotations
 
@@ -11,57 +11,61 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.cli.main import import_tensorflow, run_main
-from keras_transformer.cli.options import Parser, UsageError, bare_parser, parse
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Parser, bare_parser, parse
+from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.server.settings import Settings, check_folder, parse_labels
 
-MANUAL = """Serve the exported model in DIR over HTTP, with TF Serving's REST interface. A stand-in
-for one machine: for production take TF Serving itself, which reads the same folder.
+MANUAL = """Serve the exported model in DIR over HTTP, with the REST interface of TensorFlow
+Serving. This server is for one machine; in production use TensorFlow Serving, which reads the
+same folder.
 
   python -m keras_transformer.serve export/models/en-de
   curl -d '{"instances": ["A dog runs."]}' localhost:8501/v1/models/en-de:predict
   curl -d '{"signature_name": "nbest", "inputs": {"text": ["A dog runs."]}}' \\
       localhost:8501/v1/models/en-de:predict
 
-DIR holds the versions, folders named by numbers. A new one that appears in it is loaded beside
-the old one, takes over when it is ready, and no request is lost. One that cannot be loaded, at
-the start or later, hurts nobody: the log says why, the newest that can be loaded answers, and it
-is tried again when its files change. Where none can be loaded, the exit status is 2.
+DIR holds the versions, in numbered folders. A new version is loaded beside the old one and
+replaces it when it is ready; no request is lost. A version that cannot be loaded is skipped and
+logged; the newest one that can be loaded answers, and the other is tried again when its files
+change. If no version can be loaded, the exit status is 2.
 
-  GET  /v1/models/NAME                      the state of the versions; 200: it is ready
-  GET  /v1/models/NAME/metadata             the signatures
+  GET  /v1/models/NAME                      state of the versions; 200 when ready
+  GET  /v1/models/NAME/metadata             signatures
   POST /v1/models/NAME:predict              rows: {"instances": [...]}; columns: {"inputs": ...}
-  .../NAME/versions/3..., .../NAME/labels/stable...   a certain version
-  GET  /monitoring/prometheus/metrics       figures
-  GET  /                                    a page to try it
+  .../NAME/versions/3..., .../NAME/labels/stable...   one version
+  GET  /monitoring/prometheus/metrics       metrics
+  GET  /                                    web page
 
-Errors are {"error": ...}: 400 the request is wrong; 404 no such model or version; 408 its body
-was slow; 413 it, or a text in it, is too large; 503 the queue is full, try again; 504 it took too
-long. There is no access control and no encryption: it listens on this machine only unless --host
-says so. SIGTERM and Ctrl-C end it once what it has taken is answered."""
+Errors are {"error": ...}: 400 bad request; 404 unknown model or version; 408 slow request body;
+413 too large a request or text; 503 full queue, try again; 504 timeout. There is no access
+control and no encryption: the server listens on this machine only, unless --host says otherwise.
+SIGTERM and Ctrl-C stop it after the accepted requests are answered."""
 
 
 @run_main("serve")
 def main(argv: Sequence[str]) -> None:
     """Serve a model."""
     folder, settings, labels, log_requests = read_options(argv)
+    require_installed("the local server", ["starlette", "uvicorn", "prometheus_client"])
     _log_to_stderr()
     from keras_transformer.server.app import Service, listen, serve
 
-    taken = listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port)
     logging.getLogger("keras_transformer.serve").info("starting TensorFlow")
     import_tensorflow()
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     service = Service(folder, settings, labels, log_requests=log_requests)
-    if not asyncio.run(serve(service, taken)):
-        # A thread that still runs the model would keep the process alive.
+    if not asyncio.run(serve(service, listener)):
+        # A thread that still runs the model keeps the process alive.
         sys.stderr.flush()
         os._exit(1)
 
 
 def read_options(argv: Sequence[str]) -> tuple[Path, Settings, dict[str, int], bool]:
-    """What the command line says.
+    """Read the command line.
 
     Args:
         argv: The words after the module's name.
@@ -70,7 +74,7 @@ def read_options(argv: Sequence[str]) -> tuple[Path, Settings, dict[str, int], b
         The model's folder, the settings, version numbers by label, and whether to log requests.
 
     Raises:
-        UserError: An option, or the folder, cannot be used.
+        UserError: An option or the folder cannot be used.
     """
     values = parse(build_parser(), argv)
     if values.folder is None:
@@ -84,19 +88,19 @@ def read_options(argv: Sequence[str]) -> tuple[Path, Settings, dict[str, int], b
 
 
 def build_parser() -> Parser:
-    """The options of the server."""
+    """Build the parser of the server's options."""
     parser = bare_parser("serve", MANUAL, "DIR")
     parser.add_argument(
-        "folder", metavar="DIR", nargs="?", help="Folder of a model, with its versions."
+        "folder", metavar="DIR", nargs="?", help="Folder with the versions of a model."
     )
     parser.add_class_arguments(Settings)
     parser.add_argument(
         "--label",
         action="append",
         metavar="NAME=N",
-        help="A name for a version, as in --label stable=3; may be given several times.",
+        help="Name of a version, as in --label stable=3; may be repeated.",
     )
-    parser.add_argument("--log_requests", action="store_true", help="A line for each request.")
+    parser.add_argument("--log_requests", action="store_true", help="Log each request.")
     return parser
 
 

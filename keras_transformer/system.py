@@ -55,6 +55,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         os.replace(partial, path)
+    except BrokenPipeError:  # of another stream: the reader of standard output is gone
+        raise
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
     finally:

@@ -1,29 +1,83 @@
-"""Checks of configuration values: each names the field, what was expected and what came."""
+"""Valid ranges and choices of dataclass fields, declared once beside each field.
+
+An error names the field, the valid values and the value received.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
 from keras_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class ConfigError(UserError):
     """A configuration value that cannot be used; the message names the field."""
 
 
+class Range(NamedTuple):
+    """The valid values of a number."""
+
+    expected: str
+    """Description for messages."""
+    accepts: Callable[[float], bool]
+    """Return whether a value is valid."""
+
+
+def at_least(low: float) -> Range:
+    """Return the range from ``low`` upwards."""
+    return Range(f"{low} or more", lambda value: value >= low)
+
+
+POSITIVE = Range("a number above 0", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = at_least(0)
+RATE = Range("0 <= value < 1", lambda value: 0 <= value < 1)
+SHARE = Range("0 < share <= 1", lambda value: 0 < value <= 1)
+
+
+def option(default: Any, valid: Range) -> Any:
+    """Declare a dataclass field with its default and the range that `check_fields` enforces."""
+    return dataclasses.field(default=default, metadata={"range": valid})
+
+
 def require(condition: bool, name: str, expected: str, received: object) -> None:
-    """Refuse a value, called by its whole name, unless ``condition`` holds."""
+    """Refuse the value of the field ``name`` unless ``condition`` holds.
+
+    Raises:
+        ConfigError: Names the field, the valid values and the value received.
+    """
     if not condition:
         raise ConfigError(f"{name}: expected {expected}, got {received!r}")
 
 
-def require_positive(config: object, section: str, *names: str) -> None:
-    """Refuse fields of a section that are not above 0."""
-    for name in names:
-        value = getattr(config, name)
-        require(value > 0, f"{section}.{name}", "a number above 0", value)
+def check_fields(config: DataclassInstance, section: str) -> None:
+    """Check each field of a dataclass against its ``Literal`` type or declared range.
+
+    Args:
+        config: The dataclass instance.
+        section: Name of the section, for messages.
+
+    Raises:
+        ConfigError: Names the first field with an invalid value.
+    """
+    choices = _choices(type(config))
+    for item in dataclasses.fields(config):
+        name, value = f"{section}.{item.name}", getattr(config, item.name)
+        if item.name in choices:
+            valid = choices[item.name]
+            require(value in valid, name, f"one of {', '.join(valid)}", value)
+        if "range" in item.metadata:
+            allowed: Range = item.metadata["range"]
+            require(allowed.accepts(value), name, allowed.expected, value)
 
 
-def require_choice(config: object, section: str, name: str, choices: object) -> None:
-    """Refuse a field whose value is not among those of a ``Literal``."""
-    value = getattr(config, name)
-    valid = choices.__args__  # type: ignore[attr-defined]
-    require(value in valid, f"{section}.{name}", "one of " + ", ".join(valid), value)
+@functools.cache
+def _choices(config_class: type) -> dict[str, tuple[str, ...]]:
+    hints = get_type_hints(config_class)
+    return {name: get_args(kind) for name, kind in hints.items() if get_origin(kind) is Literal}

@@ -1,9 +1,10 @@
-"""What the tests share."""
+"""Environment and fixtures of all tests."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,32 @@ import pytest
 # Before anything imports TensorFlow: its log would bury a failure.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+if not os.environ.get("KERAS_TRANSFORMER_GPU"):  # the expected numbers are those of a CPU
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+# For the processes that tests start; in this one `no_network` refuses connections.
+os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCAL = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """Refuse connections to other machines, so that no test depends on one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, _local_only(getattr(socket.socket, name)))
+        yield
+
+
+def _local_only(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(self: socket.socket, address: Any) -> Any:
+        internet = self.family in (socket.AF_INET, socket.AF_INET6)
+        if internet and str(address[0]) not in LOCAL:
+            raise ConnectionRefusedError(f"tests have no network: {address}")
+        return connect(self, address)
+
+    return checked
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +52,10 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="session")
 def talkative() -> Callable[[Any], Any]:
-    """Gives a small model with projection "projection" random weights that are sure of what
-    they say: whatever it says, it must say it reliably."""
+    """Give a model with a layer "projection" random weights with clear preferences.
+
+    The most probable tokens then do not depend on rounding.
+    """
     import numpy as np
 
     from keras_transformer.data.tokenizer import END

@@ -72,7 +72,7 @@ def test_left_out_fields_come_from_the_base() -> None:
         ({"model": {"width": 3}}, r"model\.width: expected one of .*d_model"),
         ({"model": 3}, "model: expected fields and values, got 3"),
         ({"model": {"d_model": 0}}, r"model\.d_model: expected a number above 0, got 0"),
-        ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 <= share < 1, got 1\.0"),
+        ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 <= value < 1, got 1\.0"),
         ({"model": {"dropout": -0.1}}, r"model\.dropout: "),
         ({"model": {"norm": "both"}}, r"model\.norm: expected one of post, pre, got 'both'"),
         ({"model": {"positions": "x"}}, r"model\.positions: expected one of sinusoidal, learned"),

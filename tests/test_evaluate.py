@@ -13,7 +13,7 @@ import yaml
 
 from keras_transformer import evaluate
 from keras_transformer.config import to_dict
-from keras_transformer.evaluation.held_out import HeldOut
+from keras_transformer.evaluation.evaluation_set import EvaluationSet
 from keras_transformer.evaluation.metrics import EvaluationError, moses_tokenizer
 from keras_transformer.inference.translator import Translation
 from keras_transformer.presets import preset
@@ -132,14 +132,14 @@ def test_sources_and_references_that_differ_in_number_name_both_counts(write: An
     source, reference = Path(write("a.en", "a", "b")), Path(write("a.de", "a", "b", "c"))
 
     with pytest.raises(EvaluationError, match=r"a\.en has 2 lines, .*a\.de has 3"):
-        HeldOut.from_files(source, [reference])
+        EvaluationSet.from_files(source, [reference])
 
 
 def test_a_sentence_with_several_rows_is_taken_once(write: Any) -> None:
     """Further columns do not count."""
     spec = write("test.tsv", "Hi.\t你好。\tx", "Bye.\t再见。\ty", "Hi.\t嗨。\tz")
 
-    held_out = HeldOut.from_corpus(spec, "en", "zh")
+    held_out = EvaluationSet.from_corpus(spec, "en", "zh")
 
     assert held_out.sources == ["Hi.", "Bye."]
     assert held_out.references == [["你好。", "再见。"], ["嗨。", None]]

@@ -1,28 +1,28 @@
-"""The options of export; what it writes is tested with ``serving.saved_model``."""
+"""The options of ``export``; the written files are tested with ``serving``."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from keras_transformer import export, run
 from keras_transformer.config import Config
-from keras_transformer.serving.saved_model import export as saved_model
+from keras_transformer.serving import export as serving_export
 
 
 @pytest.fixture
 def exported(monkeypatch):
-    """What ``export.export`` was asked for."""
+    """The arguments of each call of an exporter."""
     calls = []
 
     def fake(opened, search, directory, settings, log):
         calls.append((search, directory, settings))
         return directory / "1"
 
-    monkeypatch.setattr(saved_model, "export", fake)
+    monkeypatch.setattr(serving_export, "export", fake)
     monkeypatch.setattr(run.Run, "open", lambda path: run.Run(path, Config()))
     monkeypatch.setattr(run.Run, "check_weights", lambda opened: None)
     return calls
@@ -73,9 +73,8 @@ def test_mistakes(exported, capsys, argv, message) -> None:
     assert not exported
 
 
-def test_the_other_format(exported, monkeypatch, capsys) -> None:
-    module = pytest.importorskip("keras_transformer.serving.ctranslate2.export")
-    monkeypatch.setattr(module, "export", export.export)
+def test_ctranslate2(exported) -> None:
+    pytest.importorskip("ctranslate2")
     options = ["--run", "r", "--to", "m", "--format", "ctranslate2", "--dtype", "int8"]
     assert export.main(options) == 0
     ((_, directory, settings),) = exported
@@ -83,10 +82,19 @@ def test_the_other_format(exported, monkeypatch, capsys) -> None:
     assert (settings.format, settings.dtype) == ("ctranslate2", "int8")
 
 
-def test_the_other_format_without_its_package(exported, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert export.main(["--run", "r", "--to", "m", "--format", "ctranslate2"]) == 2
-    message = "ctranslate2 is not installed: python -m pip install ctranslate2"
+@pytest.mark.parametrize(
+    ("module", "words", "extra"),
+    [
+        ("ctranslate2", ["--format", "ctranslate2"], "ctranslate2"),
+        ("tensorflow_serving", [], "serve"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    exported, monkeypatch, capsys, tmp_path, module, words, extra
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # importing it fails
+    assert export.main(["--run", "r", "--to", str(tmp_path / "m"), *words]) == 2
+    message = f'{module} is not: pip install "keras-translate[{extra}]"'
     assert message in capsys.readouterr().err
     assert not exported
 

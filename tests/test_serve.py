@@ -115,7 +115,7 @@ def test_help_is_a_manual(capsys):
         main(["--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    for part in ("stand-in", "curl -d", "--max_batch_size", "127.0.0.1", "SIGTERM"):
+    for part in ("for one machine", "curl -d", "--max_batch_size", "127.0.0.1", "SIGTERM"):
         assert part in text
 
 
@@ -198,7 +198,7 @@ def hammer(server, stop, answers, failures):
 
 
 @pytest.mark.slow
-def test_a_life(serve, models, tmp_path):
+def test_versions_change_under_load_and_the_server_stops_in_order(serve, models, tmp_path):
     """Predict, switch to a new version under load, and end while requests are on their way."""
     server = serve("--log_requests")
     assert server.predict("hello", "") == ["HELLO!0", "!0"]

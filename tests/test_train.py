@@ -1,4 +1,4 @@
-"""What the entry point hands over to the trainer."""
+"""Options of ``train`` and the call of the trainer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from keras_transformer import train
-from keras_transformer.cli.options import SECTIONS, build_parser, load_config
-from keras_transformer.config import to_dict
+from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.cli.training import add_options, run_folder
+from keras_transformer.config import SECTIONS, to_dict
 from keras_transformer.presets import preset
 
 
@@ -23,10 +24,10 @@ from keras_transformer.presets import preset
         ("--run here --data.train text/train", "here"),
     ],
 )
-def test_where_a_run_goes(words: str, folder: str) -> None:
+def test_run_folder(words: str, folder: str) -> None:
     parser = build_parser("train", "", list(SECTIONS))
-    parser.add_argument("--run")
-    assert train.run_folder(load_config(parser, words.split())) == Path(folder)
+    add_options(parser)
+    assert run_folder(load_config(parser, words.split())) == Path(folder)
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -77,7 +78,7 @@ def test_resume_starts_from_the_configuration_of_the_run(
         ("--train.precision float16", "expected one of float32, bfloat16 (float16 would need a"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_numbers_are_refused(
     words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train.main(words.split()) == 2

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from keras_transformer import translate
-from keras_transformer.cli import main
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Alternative, Translation
 
@@ -40,8 +39,8 @@ class Reversing:
         attention: bool,
     ) -> Iterator[Translation]:
         self.windows.append(window)
-        begun = itertools.repeat("") if prefixes is None else prefixes
-        for number, (line, prefix) in enumerate(zip(lines, begun, strict=False), start=first_line):
+        begin = itertools.repeat("") if prefixes is None else prefixes
+        for number, (line, prefix) in enumerate(zip(lines, begin, strict=False), start=first_line):
             if number == self.dies_at:
                 raise KeyboardInterrupt
             others = (Alternative(line[::-1].upper(), -2.5),) if line else ()
@@ -83,7 +82,7 @@ def test_file_to_standard_output(
 
 
 @pytest.mark.parametrize(
-    ("unfinished", "told"),
+    ("unfinished", "warning"),
     [
         ([], ""),
         (
@@ -98,17 +97,17 @@ def test_file_to_standard_output(
         ),
     ],
 )
-def test_translations_without_an_end_are_told_of(
+def test_translations_without_an_end_are_counted_in_a_warning(
     translator: Reversing,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     unfinished: Iterable[int],
-    told: str,
+    warning: str,
 ) -> None:
     translator.unfinished = set(unfinished)
     (tmp_path / "in").write_text("ab\n" * 10)
     assert translate.main(["--run", "r", str(tmp_path / "in")]) == 0
-    assert capsys.readouterr() == ("ba\n" * 10, told)
+    assert capsys.readouterr() == ("ba\n" * 10, warning)
 
 
 def test_standard_input_to_a_file(
@@ -282,22 +281,3 @@ def test_a_folder_that_is_no_run_is_named(
     assert message.startswith("keras_transformer.translate: error: ")
     assert "none" in message
     assert message.count("\n") == 1
-
-
-def test_progress_is_shown_only_where_it_disturbs_nobody(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with main.progress(3) as report:
-        assert report is None  # no terminal
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with main.progress(3) as report:
-        assert report is not None
-        report(3)
-    assert "3/3" in capsys.readouterr().err
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with main.progress(3) as report:
-        assert report is None  # the bar would run through the output
-    with main.progress(10, done=4, elsewhere=True) as report:
-        assert report is not None
-        report(2)
-    assert "6/10" in capsys.readouterr().err

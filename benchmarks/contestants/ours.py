@@ -19,8 +19,9 @@ import tensorflow as tf  # noqa: E402
 from keras_transformer import Translator  # noqa: E402
 from keras_transformer.config import ModelConfig  # noqa: E402
 from keras_transformer.inference.grouping import padded_ids, parallel_map  # noqa: E402
-from keras_transformer.inference.search.hypotheses import steps_of  # noqa: E402
-from keras_transformer.inference.search.strategies import Constraints, Steps, beam_search  # noqa: E402
+from keras_transformer.inference.search.constraints import Constraints  # noqa: E402
+from keras_transformer.inference.search.step_function import Steps, as_steps  # noqa: E402
+from keras_transformer.inference.search.strategies import beam_search  # noqa: E402
 from keras_transformer.model import transformer  # noqa: E402
 from keras_transformer.model.incremental.decoder import IncrementalDecoder  # noqa: E402
 from keras_transformer.run import Run  # noqa: E402
@@ -40,14 +41,14 @@ def search_exactly(
     beam, length = settings["beam"], settings["length"]
     step, state = start(source, beam)
     if times is not None:
-        step = Timed(steps_of(step, beam), times)
+        step = Timed(as_steps(step, beam), times)
     found = beam_search(
         step,
         state,
         tf.fill([tf.shape(source)[0]], length),
         beam=beam,
         alpha=settings["alpha"],
-        rules=Constraints(min_length=length),
+        constraints=Constraints(min_length=length),
     )
     return found.tokens[:, 0]
 

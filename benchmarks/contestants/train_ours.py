@@ -23,8 +23,8 @@ from keras_transformer.data.batch_plan import BatchPlan  # noqa: E402
 from keras_transformer.data.batches import dataset  # noqa: E402
 from keras_transformer.data.prepared import Prepared  # noqa: E402
 from keras_transformer.run import Run  # noqa: E402
-from keras_transformer.training.reporting.progress import RunLog  # noqa: E402
-from keras_transformer.training.trainer import Training  # noqa: E402
+from keras_transformer.training.reporting.run_log import RunLog  # noqa: E402
+from keras_transformer.training.trainer import Trainer  # noqa: E402
 
 
 class _Pausing(keras.callbacks.Callback):
@@ -75,7 +75,7 @@ def main() -> None:
     config: Config = from_dict(settings["config"])
     run = Run(Path(settings["run"]), config)
     prepared = run.prepared(lambda line: None)
-    model = Training(run, prepared, RunLog(run.path)).model
+    model = Trainer(run, prepared, RunLog(run.path)).parts.model
     store, train = prepared.train, config.train
     plan = BatchPlan(store.source_lengths, store.target_lengths, train.batch_tokens, train.seed)
     batches = dataset(store, plan)

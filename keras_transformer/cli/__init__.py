@@ -1,1 +1,1 @@
-"""Command line: options, exit status, resumed output, local workers."""
+"""The command line: options, exit status, streams, and one module for each larger command."""

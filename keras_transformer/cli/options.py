@@ -1,36 +1,21 @@
-"""The options of the entry points, and the configuration files that they name."""
+"""Options of the entry points, and the configuration files that they name."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
-from jsonargparse import DefaultHelpFormatter as HelpFormatter
 
-from keras_transformer import config as configuration
 from keras_transformer import presets
-from keras_transformer.config import Config
-from keras_transformer.errors import UserError
+from keras_transformer.cli.messages import UsageError, explain
+from keras_transformer.compat import jsonargparse as compat
+from keras_transformer.config import SECTIONS, Config, from_dict
 
-SECTIONS = {item.name: item.default_factory for item in fields(Config)}
 Values = dict[str, Any]
-
-_TYPES = {
-    "<class 'int'>": "a whole number",
-    "<class 'float'>": "a number",
-    "<class 'bool'>": "true or false",
-    "<class 'str'>": "a text (in YAML: put it in quotes)",
-}
-
-
-class UsageError(UserError):
-    """An option or a configuration file that cannot be understood."""
 
 
 class Parser(ArgumentParser):
@@ -39,30 +24,28 @@ class Parser(ArgumentParser):
     sections: tuple[str, ...] = ()
 
     @property
-    def own(self) -> dict[str, Any]:
-        """The options that are no configuration fields, with their defaults."""
+    def own(self) -> Values:
+        """The options that are not configuration fields, with their defaults."""
         return {
             action.dest: None if action.default is argparse.SUPPRESS else action.default
-            for action in self._actions
+            for action in compat.actions(self)
             if action.dest.partition(".")[0] not in self.sections
         }
 
-
-class _Manual(HelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Help that keeps examples as they were written, and names only defaults that say a thing."""
-
-    def _expand_help(self, action: argparse.Action) -> str:
-        text = re.sub(r" \(default: (null|False)\)$", "", super()._expand_help(action))
-        return text.replace(", default: )", ")")
+    @property
+    def names(self) -> list[str]:
+        """The options and fields that a user may give, without dashes."""
+        names = (option.removeprefix("--") for option in compat.long_options(self))
+        return [name for name in names if name not in self.sections]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user gave to an entry point.
+    """The options that the user gave to an entry point.
 
     Attributes:
-        own: The entry point's own options; the default, mostly None, where one was left out.
-        preset: The preset named by the user, None where none was.
+        own: The entry point's own options; an option left out has its default, mostly None.
+        preset: The preset that the user named, or None.
         given: Configuration fields from the file and the command line, which wins:
             ``{"train": {"max_steps": 100}}``.
     """
@@ -73,18 +56,18 @@ class Options:
 
     @property
     def corpus(self) -> str:
-        """What to train on."""
+        """The training corpus."""
         return str(self.given.get("data", {}).get("train", Config().data.train))
 
     def config(self, base: Config | None = None) -> Config:
-        """The whole configuration.
+        """Build the whole configuration.
 
         Args:
-            base: What the user's choices change, such as the configuration of a run. None:
-                a preset, by default ``demo`` for a built-in corpus and ``tiny`` for others.
+            base: The configuration that the options change, such as that of a run. None: a
+                preset, by default ``demo`` for a built-in corpus and ``tiny`` for others.
 
         Raises:
-            ConfigError: No such preset, or a value that makes no sense.
+            ConfigError: An unknown preset or an invalid value.
         """
         if base is None and self.preset is None:
             return self._over("demo" if self.corpus.startswith("builtin:") else "tiny", None)
@@ -92,13 +75,13 @@ class Options:
 
     def _over(self, preset: str | None, base: Config | None) -> Config:
         if preset is None:
-            return configuration.from_dict(self.given, base)
-        presets.preset(preset)  # refuses a name that is not there
-        return configuration.from_dict(merged(presets.PRESETS[preset], self.given), base)
+            return from_dict(self.given, base)
+        presets.preset(preset)  # refuses an unknown name
+        return from_dict(merged(presets.PRESETS[preset], self.given), base)
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
-    """Nested dictionaries in one; where both have a value, ``second`` wins."""
+    """Merge nested dictionaries; where both have a value, ``second`` wins."""
     result = dict(first)
     for name, value in second.items():
         both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
@@ -107,12 +90,12 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
 
 
 def bare_parser(name: str, description: str, positional: str = "") -> Parser:
-    """A parser in the project's manner, without any option yet.
+    """Build a parser without any option.
 
     Args:
         name: The module that is run, such as ``serve``.
-        description: The manual's first part; kept as it is laid out.
-        positional: What stands before the options, for the line of usage.
+        description: First part of the help; its layout is kept.
+        positional: Arguments before the options, for the usage line.
     """
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     words = [f"python -m keras_transformer.{name}", positional, "[OPTION ...]"]
@@ -120,49 +103,45 @@ def bare_parser(name: str, description: str, positional: str = "") -> Parser:
         prog=f"keras_transformer.{name}",
         usage=" ".join(filter(None, words)),
         description=description,
-        formatter_class=_Manual,
+        formatter_class=compat.ManualFormatter,
         exit_on_error=False,
         allow_abbrev=False,
     )
 
 
 def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser:
-    """A parser with ``--config`` and the fields of some sections of the configuration.
+    """Build a parser with ``--config`` and the fields of some sections of the configuration.
 
     Args:
         name: The module that is run, such as ``train``.
-        description: The manual's first part; kept as it is laid out.
-        sections: Names of ``SECTIONS``; with "model" among them there is ``--preset`` too.
+        description: First part of the help; its layout is kept.
+        sections: Names from ``SECTIONS``; all of them add ``--preset`` too.
     """
     parser = bare_parser(name, description)
     parser.sections = tuple(sections)
     whole = len(sections) == len(SECTIONS)
-    rest = f" Only {' and '.join(sections)} is read. What is left out comes from the run."
+    rest = f" Only {' and '.join(sections)} is read. Fields left out come from the run."
     parser.add_argument(
         "--config",
         metavar="FILE.yaml",
-        help=f"Fields in YAML, written {sections[0]}: {{...}}; the command line wins."
+        help=f"Fields in YAML, such as {sections[0]}: {{...}}; the command line wins."
         + ("" if whole else rest),
     )
     if whole:
-        _add_preset(parser)
+        parser.add_argument(
+            "--preset",
+            metavar="NAME",
+            help=f"Configuration to start from: {', '.join(presets.PRESETS)}. A configuration "
+            "file and the command line win. Left out: demo for a built-in corpus, else tiny.",
+        )
     for section in sections:
         _add_section(parser, section)
     return parser
 
 
-def _add_preset(parser: Parser) -> None:
-    parser.add_argument(
-        "--preset",
-        metavar="NAME",
-        help=f"What to start from: {', '.join(presets.PRESETS)}. A configuration file and the "
-        "command line win. Left out: demo for a built-in corpus, tiny for others.",
-    )
-
-
 def _add_section(parser: Parser, section: str) -> None:
     parser.add_class_arguments(SECTIONS[section], section)
-    for action in parser._actions:
+    for action in compat.actions(parser):
         if action.option_strings == [f"--{section}"]:
             action.help = argparse.SUPPRESS  # a whole section in one option: --config does it
         elif action.dest.startswith(f"{section}."):
@@ -174,14 +153,14 @@ def _add_section(parser: Parser, section: str) -> None:
 
 
 def load_config(parser: Parser, argv: Sequence[str]) -> Options:
-    """Read the command line, and the configuration file that it names.
+    """Read the command line and the configuration file that it names.
 
     Args:
-        parser: Made by ``build_parser``, with the entry point's own options added.
+        parser: Built by ``build_parser``, with the entry point's own options added.
         argv: The words after the module's name.
 
     Returns:
-        The choices of the user; of the configuration, nothing that is a default.
+        The user's options; of the configuration, only the fields that the user gave.
 
     Raises:
         UsageError: An unknown option or field, or a value of the wrong type.
@@ -198,12 +177,12 @@ def load_config(parser: Parser, argv: Sequence[str]) -> Options:
 
 
 def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespace:
-    """Read the command line and nothing else.
+    """Read the command line.
 
     Args:
-        parser: Made by ``bare_parser`` or ``build_parser``.
+        parser: Built by ``bare_parser`` or ``build_parser``.
         argv: The words after the module's name.
-        defaults: Whether what was left out has its default value.
+        defaults: Whether options left out have their defaults.
 
     Raises:
         UsageError: An unknown option, or a value of the wrong type.
@@ -211,11 +190,11 @@ def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespa
     try:
         return parser.parse_args(list(argv), defaults=defaults)
     except argparse.ArgumentError as error:
-        raise UsageError(_explained(str(error), parser)) from None
+        raise UsageError(explain(str(error), parser.names)) from None
 
 
 def _read_file(path: Path, sections: Sequence[str]) -> Values:
-    """The fields in a YAML file, all checked, those of ``sections`` (and a preset) returned."""
+    """Read a YAML file and check all fields; return those of ``sections`` and any preset."""
     parser = build_parser("config", "", list(SECTIONS))
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -225,7 +204,7 @@ def _read_file(path: Path, sections: Sequence[str]) -> Values:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"config: cannot read {path}: {error}") from None
     except argparse.ArgumentError as error:
-        raise UsageError(f"{path}: {_explained(str(error), parser)}") from None
+        raise UsageError(f"{path}: {explain(str(error), parser.names)}") from None
     try:
         _refuse_null(values)
     except UsageError as error:
@@ -243,45 +222,3 @@ def _refuse_null(values: Values) -> None:
         for name, value in content.items():
             if value is None:
                 raise UsageError(f"{section}.{name}: expected a value, got null")
-
-
-def _explained(message: str, parser: Parser) -> str:
-    """The parser's complaint in a user's words."""
-    wrong = re.match(r'(?s)Parser key "(.+?)":\s*Expected an? (.+)\. Got value: (.*)', message)
-    if wrong:
-        name, kind, value = wrong.groups()
-        choices = re.fullmatch(r"typing\.Literal\[(.+)\]", kind)
-        expected = f"one of {choices[1]}" if choices else _TYPES.get(kind, kind)
-        why = f" ({configuration.WHY_NOT[value]})" if value in configuration.WHY_NOT else ""
-        return f"{name}: expected {expected.replace(chr(39), '')}{why}, got {value!r}"
-    unknown = re.match(r"unrecognized arguments: (\S+)", message)
-    if unknown and not unknown[1].startswith("-"):
-        return f"unexpected argument {unknown[1]!r}"
-    if unknown:
-        return _unknown(unknown[1].partition("=")[0], "option", parser)
-    unknown = re.match(r"Group '(.+)' does not accept option '(.+)'", message)
-    if unknown:
-        return _unknown(f"{unknown[1]}.{unknown[2]}", "field", parser)
-    unknown = re.match(r"Option '(.+)' is not accepted", message)
-    if unknown:
-        return _unknown(unknown[1], "field", parser)
-    if message.startswith("Unexpected config:"):
-        found = message.partition(":")[2].strip() or "nothing"
-        return f"expected fields such as 'train: {{max_steps: 100}}', found {found[:60]}"
-    return re.sub(r'^(?:argument |Parser key "(.+?)":\s*)', _subject, message)
-
-
-def _subject(start: re.Match[str]) -> str:
-    return f"{start[1]}: " if start[1] else ""
-
-
-def _unknown(name: str, kind: str, parser: Parser) -> str:
-    """Name an unknown option or field, and what it may have been meant for."""
-    prefix = "--" if kind == "option" else ""
-    valid = [text[2:] for text in parser._option_string_actions if text.startswith("--")]
-    valid = [text for text in valid if text not in parser.sections]
-    bare = name.removeprefix("--")
-    same_field = [text for text in valid if text.rpartition(".")[2] == bare.rpartition(".")[2]]
-    near = same_field or difflib.get_close_matches(bare, valid, n=3, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(prefix + text for text in near)}?" if near else ""
-    return f"unknown {kind} {name}{hint or ' (--help lists them)'}"

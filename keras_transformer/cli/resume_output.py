@@ -1,4 +1,4 @@
-"""An output that a killed run left behind, and where to go on in it."""
+"""Continuation of an output file after a killed translation."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from pathlib import Path
 from typing import TextIO
 
 from keras_transformer import system
-from keras_transformer.cli.options import UsageError
+from keras_transformer.cli.messages import UsageError
 
 
 @contextlib.contextmanager
 def appended(place: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
-    """A file to go on with, and the lines of input that are done in it.
+    """Open an output to continue it; yield the stream and the number of input lines done.
 
-    What is not a whole line at its end is cut off.
+    An incomplete last line is cut off.
 
     Args:
-        place: The file; made if it is not there.
-        numbered: Several lines of output for a line of input, each beginning with the number
-            of that line and a tab. The last number's lines are cut off too: some of them may
-            be missing.
+        place: The file; created if it does not exist.
+        numbered: Whether each input line has several output lines, which begin with its number
+            and a tab. The lines of the last number are cut off too, since some may be missing.
 
     Raises:
-        UsageError: Not a regular file, or lines without numbers where they are expected.
+        UsageError: Not a regular file, or lines without the expected numbers.
         FileError: Another process is writing it.
     """
     if place.exists() and not place.is_file():
         raise UsageError(f"--append: expected a regular file, {place} is none")
     with place.open("a", encoding="utf-8", newline="\n") as stream, system.lock(place):
-        done, size = whole(place, numbered)
+        done, size = completed(place, numbered)
         os.truncate(place, size)
         yield stream, done
 
 
-def whole(place: Path, numbered: bool) -> tuple[int, int]:
-    """The lines of input that are done in an output, and the bytes that these lines take.
+def completed(place: Path, numbered: bool) -> tuple[int, int]:
+    """Return the number of input lines done in an output, and the bytes of their lines.
 
     Args:
         place: The output.
@@ -70,12 +69,12 @@ def _number(place: Path, line: int, raw: bytes) -> int:
 
 
 def skip(lines: Iterator[str], done: int, name: str) -> Iterator[str]:
-    """The lines after those that are done.
+    """Skip the first ``done`` lines.
 
     Args:
         lines: All lines.
-        done: Lines to leave out.
-        name: What they are, for messages.
+        done: Number of lines to skip.
+        name: Name of the input, for messages.
 
     Raises:
         UsageError: There are fewer lines.

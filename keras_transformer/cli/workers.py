@@ -1,4 +1,4 @@
-"""Several workers of one training on this machine, started together and, if one falls, again."""
+"""Launcher of several training workers on one machine, with restarts after a failure."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from typing import Any
 from keras_transformer.system import core_count
 
 GRACE = 20.0
-"""Seconds that workers have to save and leave, before they are killed."""
+"""Seconds that workers have to save and exit before they are killed."""
 USAGE = 2
-"""The status of a mistake of the user, which another start would only repeat."""
-_PARENT_GONE = 1  # PR_SET_PDEATHSIG of Linux
+"""Exit status of a user's mistake, which a restart would only repeat."""
+_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
-    """Run ``keras_transformer.train`` in several processes, and wait for them.
+    """Run ``keras_transformer.train`` in several processes and wait for them.
 
-    Where one of them falls, the others, which wait for it, are stopped, and all begin again
-    from the last checkpoint. SIGTERM and SIGINT go to all of them, and end it.
+    If a worker fails, the others, which wait for it, are stopped, and all restart from the last
+    checkpoint. SIGTERM and SIGINT are passed on to all workers and end the launch.
 
     Args:
-        words: The options of each.
-        workers: How many, two or more.
-        restarts: How often to begin again at most.
+        words: The options of each worker.
+        workers: Number of workers, two or more.
+        restarts: Greatest number of restarts.
         run: The run folder.
 
     Returns:
-        The exit status: 0, or that of the first worker that fell; 128 and its number for a
-        signal.
+        The exit status: 0, or that of the first failed worker; 128 plus the number of a signal.
     """
     with _Workers() as team:
         for attempt in range(restarts + 1):
-            goes_on = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
-            team.start([*words, *["--resume"] * goes_on], workers)
+            resume = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
+            team.start([*words, *["--resume"] * resume], workers)
             status = team.wait()
             team.end()
             if team.signal:
@@ -61,7 +60,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
 
 
 class _Workers:
-    """Processes, and the signals that come for them; none outlives this."""
+    """The processes of a launch and their signals; no process outlives this context."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -85,26 +84,26 @@ class _Workers:
                 process.send_signal(number)
 
     def start(self, words: Sequence[str], count: int) -> None:
-        """Start all of them."""
-        places = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        """Start all workers."""
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self._processes = []
         for index in range(count):
             if not self.signal:
-                self._processes.append(_start(words, places, index))
+                self._processes.append(_start(words, addresses, index))
 
     def wait(self) -> int:
-        """Until all have ended well, or one has not: its status."""
+        """Wait until all workers are done, or one has failed; return its status."""
         while True:
             found = [process.poll() for process in self._processes]
-            fallen = [status if status > 0 else 128 - status for status in found if status]
-            if fallen:
-                return USAGE if USAGE in fallen else fallen[0]
+            failed = [status if status > 0 else 128 - status for status in found if status]
+            if failed:
+                return USAGE if USAGE in failed else failed[0]
             if None not in found:
                 return 0
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Stop those that still run: they wait for one that is gone, or are about to leave."""
+        """Stop the remaining workers: they wait for a lost one, or are about to exit."""
         deadline = time.monotonic() + GRACE
         for process in self._processes:
             process.terminate()
@@ -116,25 +115,25 @@ class _Workers:
                 process.wait()
 
 
-def _start(words: Sequence[str], places: list[str], index: int) -> subprocess.Popen[bytes]:
-    task = {"cluster": {"worker": places}, "task": {"type": "worker", "index": index}}
-    share = str(max(core_count() // len(places), 1))
-    environment = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
+def _start(words: Sequence[str], addresses: list[str], index: int) -> subprocess.Popen[bytes]:
+    task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    threads = str(max(core_count() // len(addresses), 1))
+    environment = {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
     return subprocess.Popen(
         [sys.executable, "-m", "keras_transformer.train", *words],
         env=environment | os.environ | {"TF_CONFIG": json.dumps(task)},
-        start_new_session=True,  # Ctrl-C comes to this process, which passes it on
+        start_new_session=True,  # Ctrl-C reaches the launcher, which passes it on
         preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
 
 
 def _end_with_parent() -> None:
-    """In a worker: SIGTERM comes should the launcher be killed."""
-    ctypes.CDLL(None).prctl(_PARENT_GONE, signal.SIGTERM)
+    """Ask for SIGTERM when the launcher is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
+    """Return free ports of this machine."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.data.errors import DataError
+from keras_transformer.optional_dependencies import require_installed
 
 # Names of the dev split in various sets.
 _DEV_SPLITS = ("validation", "dev", "valid", "val")
@@ -29,6 +30,7 @@ def read(spec: str, source: str, target: str, split: str) -> Iterator[tuple[str,
     Raises:
         DataError: No such set, language or split, or it could not be downloaded.
     """
+    require_installed(f"tfds:{spec}", ["tensorflow_datasets"])
     match = _SPEC.fullmatch(spec)
     if not match:
         raise DataError(f"tfds:{spec}: expected tfds:NAME/CONFIG or tfds:NAME/CONFIG:SPLIT")

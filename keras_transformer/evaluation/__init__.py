@@ -1,1 +1,1 @@
-"""How good translations are: BLEU, chrF, TER, and whether a difference means anything."""
+"""Evaluation of translations: BLEU, chrF, TER and significance tests."""

@@ -1,4 +1,4 @@
-"""Corpus scores by sacreBLEU (Post, 2018): BLEU, chrF2 and TER, each with its signature."""
+"""Corpus scores of sacreBLEU (Post, 2018): BLEU, chrF2 and TER, with their signatures."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ _TOKENIZERS = {
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 References = Sequence[Sequence[str | None]]
+"""Sets of references, each with one for each sentence; None if a sentence has no further one."""
 
 
 class EvaluationError(UserError):
-    """Translations and references that cannot be compared."""
+    """Translations and references that cannot be compared, or an unusable tokenizer."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one set of translations; each signature says how it was computed.
+    """Corpus scores of one set of translations, with sacreBLEU's signatures.
 
     Attributes:
         bleu: 0 to 100, higher is better.
-        chrf: chrF2 (character 6-grams, no word n-grams, recall weighs twice), 0 to 100.
-        ter: Edits per 100 reference words, lower is better; it can be above 100. In Chinese
-            and Japanese a word is one character.
+        chrf: chrF2 (character 6-grams, no word n-grams, beta 2), 0 to 100, higher is better.
+        ter: Edits per 100 reference words, lower is better; may exceed 100. In Chinese and
+            Japanese a word is one character.
         sentences: Number of translations.
-        brevity_penalty: What BLEU takes off short output; 1 takes nothing.
+        brevity_penalty: Factor of BLEU for short output; 1 if the output is long enough.
         length_ratio: Words in the translations per word of the references.
     """
 
@@ -57,12 +58,12 @@ class Scores:
     length_ratio: float
 
     def to_dict(self) -> dict[str, float | int | str]:
-        """The scores by name, ready for JSON."""
+        """Return the scores by name, ready for JSON."""
         return dataclasses.asdict(self)
 
 
 def bleu_tokenizer(target_language: str) -> str:
-    """The sacreBLEU tokenizer for a language code such as ``de``, ``zh`` or ``zh-TW``."""
+    """Return the sacreBLEU tokenizer for a language code such as ``de``, ``zh`` or ``zh-TW``."""
     return _TOKENIZERS.get(_language(target_language), BLEU.TOKENIZER_DEFAULT)
 
 
@@ -73,15 +74,15 @@ def _language(code: str) -> str:
 def metrics(
     target_language: str, lowercase: bool = False, tokenize: str | None = None
 ) -> dict[str, Metric]:
-    """BLEU, chrF2 and TER set up for a language, by the names of ``Scores``.
+    """Return sacreBLEU's BLEU, chrF2 and TER for a language, by the names in ``Scores``.
 
     Args:
-        target_language: Code of the language of the translations.
-        lowercase: Compare without regard to case.
+        target_language: Language code of the translations.
+        lowercase: Ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
 
     Raises:
-        EvaluationError: The tokenizer is unknown, or what it needs is not installed.
+        EvaluationError: The tokenizer is unknown or not installed.
     """
     by_character = bleu_tokenizer(target_language) in ("zh", "ja-mecab")
     return {
@@ -100,7 +101,7 @@ def _bleu(target_language: str, lowercase: bool, tokenize: str | None) -> BLEU:
             f"tokenize: expected one of {', '.join(BLEU.TOKENIZERS)}, got {name!r}"
         )
     try:
-        # force: text tokenised on purpose needs no warning.
+        # force: no warning about text that is tokenised on purpose.
         return BLEU(lowercase=lowercase, tokenize=name, force=True)
     except (ImportError, OSError, RuntimeError) as error:
         extra = _EXTRAS.get(name)
@@ -112,7 +113,7 @@ def check_counts(hypotheses: Sequence[str], references: References) -> None:
     """Refuse translations and references that differ in number.
 
     Raises:
-        EvaluationError: With both counts; or there is nothing to compare.
+        EvaluationError: The counts differ, or there are no sentences or references.
     """
     if not references:
         raise EvaluationError("references: expected at least one for each translation, got none")
@@ -127,12 +128,12 @@ def check_counts(hypotheses: Sequence[str], references: References) -> None:
 
 
 def bleu(hypotheses: Sequence[str], references: References, target_language: str) -> float:
-    """Cased BLEU alone, 0 to 100, for looking in on a training.
+    """Return cased BLEU alone, 0 to 100; faster than ``evaluate`` during training.
 
     Args:
         hypotheses: One translation for each sentence, detokenised.
-        references: As for ``evaluate``.
-        target_language: Code of the language of the translations.
+        references: Sets of references, each as long as ``hypotheses``.
+        target_language: Language code of the translations.
 
     Raises:
         EvaluationError: The counts differ, or the tokenizer cannot be loaded.
@@ -153,11 +154,13 @@ def evaluate(
     Args:
         hypotheses: One translation for each sentence, detokenised.
         references: Sets of references, each as long as ``hypotheses`` (``[lines]`` for a
-            single one); None stands where a sentence has no further reference.
-        target_language: Code of the language of the translations; it chooses the tokenizer
-            of BLEU.
-        lowercase: Compare without regard to case.
+            single one); None if a sentence has no further reference.
+        target_language: Language code of the translations; it selects BLEU's tokenizer.
+        lowercase: Ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+
+    Returns:
+        The scores with their signatures.
 
     Raises:
         EvaluationError: The counts differ, or the tokenizer cannot be used.
@@ -181,42 +184,42 @@ def evaluate(
     )
 
 
-def group(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[list[str | None]]]:
-    """Bring together the references of each source sentence.
+def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[list[str | None]]]:
+    """Group the references of each source sentence.
 
     Args:
-        pairs: Source and reference; a source may come several times.
+        pairs: Source and reference; a source may occur several times.
 
     Returns:
-        The distinct sources in the order of their first appearance, and sets of references
-        in the form that ``evaluate`` takes.
+        The distinct sources in order of first occurrence, and sets of references as for
+        ``evaluate``.
     """
     by_source: dict[str, list[str]] = {}
     for source, reference in pairs:
         by_source.setdefault(source, []).append(reference)
     most = max(map(len, by_source.values()), default=0)
     streams: list[list[str | None]] = [
-        [found[number] if number < len(found) else None for found in by_source.values()]
+        [own[number] if number < len(own) else None for own in by_source.values()]
         for number in range(most)
     ]
     return list(by_source), streams
 
 
 def moses_tokenizer(language: str, lowercase: bool) -> Callable[[str], str]:
-    """Text as published tokenised references have it: Moses' normaliser and tokenizer.
+    """Return a function that normalises and tokenises text as Moses does.
 
-    The Multi30k references ``*.lc.norm.tok.*`` come out of the raw text in this way, line
-    for line, in German and in French.
+    It turns the raw Multi30k references into the published ``*.lc.norm.tok.*``, line for line,
+    in German and in French.
 
     Args:
-        language: Code of the text's language.
+        language: Language code of the text.
         lowercase: Lower-case the text first.
     """
     normalizer = MosesPunctNormalizer(lang=_language(language))
     tokenizer = MosesTokenizer(lang=_language(language))
 
     def tokenized(text: str) -> str:
-        # Some of the rules look for the end of a line.
+        # Some of the rules match the end of a line.
         line = (text.lower() if lowercase else text) + "\n"
         return str(tokenizer.tokenize(normalizer.normalize(line), return_str=True))
 

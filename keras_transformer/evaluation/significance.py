@@ -1,4 +1,4 @@
-"""Is the better score luck? Paired bootstrap resampling (Koehn, 2004)."""
+"""Significance of score differences: paired bootstrap resampling (Koehn, 2004)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Comparison:
 
     Attributes:
         metric: ``bleu``, ``chrf`` or ``ter``.
-        score: Score of the first system.
-        other: Score of the second.
+        score: Score of the system.
+        other: Score of the baseline.
         delta: ``score - other``.
-        p_value: How likely a difference as large as this is where the systems are equally
-            good; below 0.05 is commonly called significant.
+        p_value: Probability of a difference at least as large if the systems are equally good;
+            below 0.05 is commonly called significant.
         confidence: Half the width of the 95 % confidence interval around ``score``.
-        other_confidence: The same around ``other``.
-        signature: How the scores were computed, with resamples and seed.
+        other_confidence: Half the width of the 95 % confidence interval around ``other``.
+        signature: sacreBLEU's signature, with resamples and seed.
     """
 
     metric: str
@@ -37,52 +37,55 @@ class Comparison:
     signature: str
 
     def to_dict(self) -> dict[str, float | str]:
-        """The comparison by name, ready for JSON."""
+        """Return the comparison by name, ready for JSON."""
         return dataclasses.asdict(self)
 
 
 def paired_bootstrap(
     hypotheses: Sequence[str],
-    others: Sequence[str],
+    baseline: Sequence[str],
     references: References,
     target_language: str,
     lowercase: bool = False,
     tokenize: str | None = None,
     resamples: int = 1_000,
 ) -> list[Comparison]:
-    """Compare two systems on sentences drawn again and again from the same test set.
+    """Compare a system with a baseline on resampled test sets.
 
-    The draw is seeded (sacreBLEU's seed, 12345, or the variable ``SACREBLEU_SEED``), so that
-    a second call gives the same answer.
+    Resampling is seeded (sacreBLEU's seed 12345, or the variable ``SACREBLEU_SEED``), so that
+    results are reproducible.
 
     Args:
-        hypotheses: Translations by the first system.
-        others: Translations of the same sentences by the second.
+        hypotheses: Translations of the system.
+        baseline: Translations of the same sentences by the baseline.
         references: Sets of references, as for ``metrics.evaluate``.
-        target_language: Code of the language of the translations.
-        lowercase: Compare without regard to case.
+        target_language: Language code of the translations.
+        lowercase: Ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
-        resamples: Test sets drawn.
+        resamples: Number of resampled test sets.
+
+    Returns:
+        A comparison for each of BLEU, chrF2 and TER.
 
     Raises:
         EvaluationError: The counts differ, or the tokenizer cannot be used.
     """
-    if len(hypotheses) != len(others):
+    if len(hypotheses) != len(baseline):
         raise EvaluationError(
-            f"the translations have {len(hypotheses)} lines, the other system's {len(others)}"
+            f"the translations have {len(hypotheses)} lines, the other system's {len(baseline)}"
         )
     check_counts(hypotheses, references)
     measures = metrics(target_language, lowercase, tokenize)
-    # The second system is the baseline, the first is tested against it.
+    # The first of sacreBLEU's systems is the baseline.
     test = PairedTest(
-        [("other", others), ("system", hypotheses)],
+        [("baseline", baseline), ("system", hypotheses)],
         measures,
         references,
         test_type="bs",
         n_samples=resamples,
     )
     signatures, results = test()
-    # Results come in the order of the measures, under sacreBLEU's own names of them.
+    # Results have the order of the measures, under sacreBLEU's names.
     return [
         _comparison(metric, str(signature), *results[name])
         for metric, (name, signature) in zip(measures, signatures.items(), strict=True)
@@ -96,7 +99,7 @@ def _comparison(metric: str, signature: str, other: Result, system: Result) -> C
         score=system.score,
         other=other.score,
         delta=delta,
-        # The library's count is strict and would call equal outputs different.
+        # sacreBLEU counts strictly greater differences: equal outputs would seem different.
         p_value=system.p_value if delta else 1.0,
         confidence=float(system.ci),
         other_confidence=float(other.ci),

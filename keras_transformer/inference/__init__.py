@@ -1,1 +1,1 @@
-"""From weights to text: search over a step function, and lines in, lines out."""
+"""Inference: translation and scoring of text with a trained model."""

@@ -1,34 +1,35 @@
-"""Which source tokens a translation comes from, read off the attention to the encoder.
+"""Word and token alignment, read from the cross-attention.
 
 Shapes: B batch, H heads, S source length, T target length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD, SentencePiece
+from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.inference.plain_text import plain
+from keras_transformer.special_tokens import END, PAD
 
 
 @dataclass(frozen=True)
 class Attention:
-    """How much each token of a translation looked at each token of its source."""
+    """Attention of each token of a translation to each token of its source."""
 
     source: tuple[str, ...]
-    """S pieces of the line, a space as U+2581, the end token last."""
+    """S subword pieces of the line, a space as U+2581, the end token last."""
     target: tuple[str, ...]
-    """T pieces of the translation; the end token last, unless the limit came before it."""
+    """T subword pieces of the translation; the end token last, unless the limit came first."""
     weights: np.ndarray
     """(T, S) float32; each row sums to 1."""
     source_words: tuple[int, ...]
-    """For each of ``source_pieces``, which word it belongs to; nothing where there is no word."""
+    """The word that each of ``source_pieces`` belongs to; empty if there is no word."""
     target_words: tuple[int, ...]
-    """The same of the translation."""
+    """The word that each of ``target_pieces`` belongs to."""
 
     @property
     def source_pieces(self) -> tuple[str, ...]:
@@ -44,15 +45,15 @@ class Attention:
     def links(self) -> list[tuple[int, int]]:
         """One (source, target) link for each word of the translation, by target.
 
-        It leads to the word of the source whose pieces have the greatest weight in the rows of
-        the target word's pieces. Words are what stands between spaces, numbered from 0, in the
-        translation and in the line as the tokenizer reads it.
+        Each target word is linked to the source word whose pieces have the greatest attention
+        from its pieces. Words are separated by spaces, numbered from 0, in the translation and
+        in the line as the tokenizer reads it.
         """
         return links(self.weights, self.source_words, self.target_words)
 
     @property
     def piece_links(self) -> list[tuple[int, int]]:
-        """The same of pieces, the end tokens left out."""
+        """One (source, target) link for each piece of the translation but the end token."""
         source, target = len(self.source_pieces), len(self.target_pieces)
         return links(self.weights, range(source), range(target))
 
@@ -60,13 +61,12 @@ class Attention:
 def links(
     weights: np.ndarray, source: Sequence[int], target: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """One (source unit, target unit) link for each target unit, by target.
+    """Return one (source unit, target unit) link for each target unit, by target.
 
     Args:
         weights: (T, S) attention.
         source: The unit that each of the first columns belongs to, without gaps, ascending.
-            Further columns are left out: the end token draws weight wherever a head
-            finds nothing to look at.
+            Further columns are ignored: heads with nothing to attend to attend to the end token.
         target: The unit that each of the first rows belongs to.
     """
     if not len(source) or not len(target):
@@ -77,29 +77,54 @@ def links(
 
 
 def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
-    """Which word of a text each piece of it belongs to, counted from 0.
+    """Return the word of a text that each of its pieces belongs to, counted from 0.
 
-    A word is what stands between spaces. A piece belongs to the word that is the last one
-    once it is written, so that pieces of any spelling (bytes, spaces alone) are counted as
-    the text that comes out has them. Where no text comes out, no piece belongs to a word.
+    Words are separated by spaces. A piece belongs to the last word of the text up to it, so
+    that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
+    If that is empty, no piece belongs to a word.
     """
     texts = [plain(text) for text in side.decode([ids[: place + 1] for place in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
 def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-    """One matrix a sentence, of the weights of all layers and heads.
+    """Average the attention of the heads of the penultimate layer.
 
-    It is the mean over the heads of the last layer but one, which Garg et al. (2019, "Jointly
-    Learning to Align and Translate with Transformer Models") found nearest to alignments made
-    by people.
+    Garg et al. (2019, "Jointly Learning to Align and Translate with Transformer Models") found
+    this average closest to human alignments.
 
     Args:
         weights: For each decoder layer (B, H, T, S), from ``IncrementalDecoder.forward``.
-        labels: (B, T) int32, the tokens predicted with them, padded.
+        labels: (B, T) int32, the predicted tokens, padded.
 
     Returns:
         (B, T, S) float32. The rows of real tokens sum to 1, those of padding to 0.
     """
     mean = tf.reduce_mean(weights[max(len(weights) - 2, 0)], axis=1)
     return mean * tf.cast(labels != PAD, tf.float32)[:, :, None]
+
+
+def read_attention(
+    source: np.ndarray, labels: np.ndarray, matrices: np.ndarray, tokenizer: Tokenizer
+) -> Iterator[Attention]:
+    """Cut the matrices of a batch to real tokens and name these.
+
+    Args:
+        source: (B, S) int32, each row ending in END and then padded.
+        labels: (B, T) int32, the tokens of the translations, padded.
+        matrices: (B, T, S) float32 of ``attention_matrix``.
+        tokenizer: The tokenizer of both languages.
+
+    Yields:
+        The attention of each sentence.
+    """
+    for read, written, matrix in zip(source, labels, matrices, strict=True):
+        read, written = (ids[ids != PAD].tolist() for ids in (read, written))
+        ended = len(written) - (written[-1:] == [END])
+        yield Attention(
+            source=tuple(tokenizer.source.pieces(read)),
+            target=tuple(tokenizer.target.pieces(written)),
+            weights=matrix[: len(written), : len(read)].copy(),  # a view would keep the batch
+            source_words=words_of_pieces(tokenizer.source, read[:-1]),
+            target_words=words_of_pieces(tokenizer.target, written[:ended]),
+        )

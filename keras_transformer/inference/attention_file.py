@@ -17,11 +17,11 @@ Add = Callable[[int, Attention | None], None]
 
 @contextmanager
 def attention_file(path: Path) -> Iterator[Add]:
-    """Write attention as it comes; nothing is kept in memory.
+    """Write attention line by line, without keeping it in memory.
 
-    For line N, counted from 1, ``numpy.load`` finds ``attention_N`` (T, S) float32, a row for
-    each piece of the translation, and the pieces themselves, ``target_N`` (T,) and
-    ``source_N`` (S,); all are empty for a blank line.
+    ``numpy.load`` reads for line N, counted from 1, ``attention_N`` (T, S) float32, with a row
+    for each piece of the translation, and the pieces ``target_N`` (T,) and ``source_N`` (S,);
+    all are empty for a blank line.
 
     Args:
         path: The file to write.

@@ -1,4 +1,4 @@
-"""Which lines are read, and which sentences are computed, together."""
+"""Windows of lines, batches by length, and a parallel map."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import TypeVar
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import PAD
+from keras_transformer.special_tokens import PAD
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Split lines of any number into lists of ``size``, the last one shorter."""
+    """Split any number of lines into lists of ``size``; the last one may be shorter."""
     iterator = iter(lines)
     while window := list(itertools.islice(iterator, size)):
         yield window
 
 
 def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
-    """Group indices so that little is padded.
+    """Batch items of similar length, to save padding.
 
-    The longest come first: if memory is short, that shows at once.
+    The longest come first, so that a lack of memory shows at once.
 
     Args:
         lengths: Tokens of each item.
-        tokens: Most tokens of a group, padding counted; a longer item stands alone.
-        rows: Most items of a group.
+        tokens: Most tokens of a batch, padding counted; a longer item has its own batch.
+        rows: Most items of a batch.
+
+    Yields:
+        The indices of the items of each batch.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     first = 0
@@ -43,12 +46,15 @@ def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int
 def parallel_map(
     compute: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    """``map`` with several calls at a time; what comes out keeps the order.
+    """Apply ``compute`` to all items in several threads.
 
     Args:
         compute: Called in threads, unless there is one worker or one item.
         items: All are read at once.
-        workers: Calls at a time.
+        workers: Number of threads.
+
+    Yields:
+        The results in the order of the items.
     """
     each = list(items)
     workers = min(workers, len(each))
@@ -58,12 +64,12 @@ def parallel_map(
     pool = ThreadPoolExecutor(workers)
     try:
         yield from pool.map(compute, each)
-    finally:  # after an error too: what has not begun is left
+    finally:  # after an error, do not start further calls
         pool.shutdown(cancel_futures=True)
 
 
 def padded_ids(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Rows of ids as one (B, S) int32 array, padded to the longest row."""
+    """Return rows of ids as one (B, S) int32 array, padded to the longest row."""
     ids = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
     for place, row in enumerate(rows):
         ids[place, : len(row)] = row

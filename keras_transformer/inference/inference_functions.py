@@ -1,7 +1,7 @@
-"""What a translator computes: ids in, hypotheses, scores and attention out.
+"""Compiled inference functions: ids in; hypotheses, scores and attention out.
 
-Each graph is traced once, for all shapes. No Python in them wants turning into graph
-operations, and AutoGraph's reading of it would take most of the time of the first call.
+Each function is traced once for all shapes. AutoGraph is off: none of the Python in them is to
+become graph operations, and its analysis would take most of the time of the first call.
 
 Shapes: B batch, S source length, P prefix length, T target length.
 """
@@ -15,115 +15,84 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import PAD, START
 from keras_transformer.inference.alignment import attention_matrix
-from keras_transformer.inference.search import strategies as searches
-from keras_transformer.inference.search.strategies import Constraints, Hypotheses, Sampling
+from keras_transformer.inference.search.generate import generate, width
+from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.special_tokens import PAD, START
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _SEEDS = tf.TensorSpec([None, 2], tf.int32)
 
 
 class InferenceFunctions:
-    """The graphs of one model and one way to search.
+    """Compiled functions of one model and one search configuration.
 
     Args:
         model: A model from ``transformer.build``; later changes of its weights count.
-        search: Which search, and its options.
-        fixed: There will be no changes, which makes searches faster.
+        search: The search strategy and its options.
+        fixed: The weights will not change, which makes searches faster.
     """
 
     def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
-        self._decoding = IncrementalDecoder(model, fixed)
+        self._decoder = IncrementalDecoder(model, fixed)
         self._search = search
-        self.find = tf.function(self._find, input_signature=[_IDS, _SEEDS], autograph=False)
+        self.generate = tf.function(self._generate, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""
-        self.find_after = tf.function(
-            self._find, input_signature=[_IDS, _SEEDS, _IDS], autograph=False
+        self.generate_after = tf.function(
+            self._generate, input_signature=[_IDS, _SEEDS, _IDS], autograph=False
         )
         """(source (B, S), seeds (B, 2), prefix (B, P)) -> ``Hypotheses`` that begin with it."""
 
         @tf.function(input_signature=[_IDS, _IDS], autograph=False)
         def force(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            inputs = {"source": source, "target": shifted(labels)}
-            return searches.forced_log_probabilities(model(inputs, training=False), labels)
+            inputs = {"source": source, "target": shift_right(labels)}
+            return forced_log_probabilities(model(inputs, training=False), labels)
 
         @tf.function(input_signature=[_IDS, _IDS], autograph=False)
-        def attend(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            # The logits are not asked for, so that the graph does not compute them.
-            _, weights = self._decoding.forward(source, shifted(labels))
+        def attention(source: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            # The graph does not compute the logits, which are not used.
+            _, weights = self._decoder.forward(source, shift_right(labels))
             return attention_matrix(weights, labels)
 
         self.force = force
         """(source (B, S), labels (B, T)) -> log-probability of each label (B, T)."""
-        self.attend = attend
+        self.attention = attention
         """(source (B, S), labels (B, T)) -> attention (B, T, S)."""
 
     @property
     def width(self) -> int:
-        """Rows of a sentence in each step of the search."""
-        return self._search.n_best if self._search.sample else self._search.beam
+        """Rows of each sentence in every step of the search."""
+        return width(self._search)
 
     def search(self, source: np.ndarray, prefix: np.ndarray | None = None) -> Hypotheses:
-        """The translations of a batch.
+        """Translate a batch.
 
         Args:
-            source: (B, S) int32, each row ending in END and then PAD.
-            prefix: (B, P) int32, what each translation begins with, padded; None: nothing.
+            source: (B, S) int32, each row ending in END and then padded.
+            prefix: (B, P) int32, the first tokens of each translation, padded; None: free.
+
+        Returns:
+            The hypotheses of ``generate.generate``.
         """
         seeds = sentence_seeds(source, self._search.seed)
         if prefix is None:
-            return self.find(tf.constant(source), seeds)
-        return self.find_after(tf.constant(source), seeds, tf.constant(prefix))
+            return self.generate(tf.constant(source), seeds)
+        return self.generate_after(tf.constant(source), seeds, tf.constant(prefix))
 
-    def _find(
+    def _generate(
         self, source: tf.Tensor, seeds: tf.Tensor, prefix: tf.Tensor | None = None
     ) -> Hypotheses:
-        search = self._search
-        constraints = constraints_of(search, prefix)
-        step, state = self._decoding.start(source, self.width)
-        limits = searches.length_limits(source, search.max_extra)
-        if search.sample:
-            return searches.sample(
-                step,
-                state,
-                limits,
-                seeds,
-                sampling_from=Sampling(search.temperature, search.top_k, search.top_p),
-                alpha=search.alpha,
-                samples=search.n_best,
-                constraints=constraints,
-            )
-        return searches.beam_search(
-            step,
-            state,
-            limits,
-            beam=search.beam,
-            alpha=search.alpha,
-            n_best=search.n_best,
-            constraints=constraints,
-        )
-
-
-def constraints_of(search: SearchConfig, prefix: tf.Tensor | None = None) -> Constraints:
-    """The rules that a configuration sets.
-
-    Args:
-        search: ``min_length`` and ``no_repeat_ngram`` are used.
-        prefix: (B, P) int32, what each translation begins with; None: nothing.
-    """
-    return Constraints(
-        min_length=search.min_length, no_repeat=search.no_repeat_ngram, prefix=prefix
-    )
+        return generate(self._decoder.start, source, self._search, seeds=seeds, prefix=prefix)
 
 
 def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:
-    """A seed for each sentence, made of its tokens, so that its place anywhere does not count.
+    """Return a seed for each sentence, computed from its tokens, wherever it stands.
 
     Args:
         source: (B, S) int32, padded.
-        seed: Another one gives other seeds to all.
+        seed: The seed of all; another one changes every sentence's.
 
     Returns:
         (B, 2) int32.
@@ -136,7 +105,7 @@ def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:
     return np.frombuffer(b"".join(digests), "<i4").astype(np.int32).reshape(-1, 2)
 
 
-def shifted(labels: tf.Tensor) -> tf.Tensor:
-    """What the decoder reads to predict ``labels``, both (B, T): START, and all but the last."""
+def shift_right(labels: tf.Tensor) -> tf.Tensor:
+    """Return the decoder input that predicts ``labels``, both (B, T): START, then the labels."""
     start = tf.fill([tf.shape(labels)[0], 1], START)
     return tf.concat([start, labels[:, :-1]], axis=1)

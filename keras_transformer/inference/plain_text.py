@@ -1,18 +1,18 @@
-"""What may stand in a translation: one line of plain text."""
+"""Plain text of a translation: one line with single spaces."""
 
 from __future__ import annotations
 
 import re
 
 SPACES = r"[\x00-\x20\x7f-\xa0" + "\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u2581]+"
-"""What becomes one space, read alike by Python's ``re`` and by TensorFlow's RE2.
+"""Characters replaced by one space; the pattern means the same in ``re`` and TensorFlow's RE2.
 
-Spelled bytes can make a line break, a control character or SentencePiece's mark for a space.
+Byte pieces can spell a line break, a control character or SentencePiece's mark for a space.
 """
 
 _SPACES = re.compile(SPACES)
 
 
 def plain(text: str) -> str:
-    """``text`` as one line, single spaces inside and none around."""
+    """Return ``text`` as one line, with single spaces inside and none around."""
     return _SPACES.sub(" ", text).strip(" ")

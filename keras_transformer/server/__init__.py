@@ -1,1 +1,1 @@
-"""The local REST server: TF Serving's interface over one exported model, without Docker."""
+"""Local REST server for one exported model with TensorFlow Serving's interface."""

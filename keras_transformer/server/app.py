@@ -1,4 +1,4 @@
-"""The server put together: REST interface, metrics and page, and how it runs."""
+"""ASGI application and process of the server: REST interface, metrics, page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from keras_transformer.server.batching import Batcher
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
 from keras_transformer.server.protocol import bounded_protocol
-from keras_transformer.server.rest import Rest, refusal
+from keras_transformer.server.rest import Rest, error_reply
 from keras_transformer.server.servable import Servable, load
 from keras_transformer.server.settings import ServeError, Settings
 from keras_transformer.server.versions import Versions
@@ -49,14 +49,14 @@ HEADERS = {
 
 
 class Service:
-    """Everything behind the addresses.
+    """The components of the server.
 
     Args:
-        folder: Where the versions of the model lie.
+        folder: Folder of the model's versions.
         settings: Limits, and the model's name.
         labels: Version numbers by label.
-        loader: Makes a model of a version folder.
-        log_requests: Write a line for every request.
+        loader: Loads a version folder.
+        log_requests: Whether to log every request.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Load the model, and follow its folder meanwhile.
+        """Load the model, and poll its folder until the block ends.
 
         Raises:
-            ServeError: Nothing can be served.
+            ServeError: No version can be served.
         """
         await self.versions.start()
         watcher = asyncio.create_task(self.versions.watch())
@@ -91,7 +91,7 @@ class Service:
             self.batcher.close()
 
     def app(self) -> Starlette:
-        """The ASGI application; its lifespan is ``running``."""
+        """Return the ASGI application; its lifespan is ``running``."""
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -102,24 +102,24 @@ class Service:
             routes=[
                 Route("/v1", self.rest),
                 Route("/v1/{rest:path}", self.rest),
-                Route("/monitoring/prometheus/metrics", self._show_metrics),
-                Route("/page/model.json", self._show_model),
+                Route("/monitoring/prometheus/metrics", self._metrics_reply),
+                Route("/page/model.json", self._describe_model),
                 Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
-                Route("/", self._show_page),
+                Route("/", self._page_reply),
             ],
-            middleware=[Middleware(_Edge, service=self)],
-            exception_handlers={HTTPException: _plain_refusal, 500: _failure},
+            middleware=[Middleware(_ReplyMiddleware, service=self)],
+            exception_handlers={HTTPException: _http_error, 500: _internal_error},
             lifespan=lifespan,
         )
 
-    async def _show_page(self, _: Request) -> Response:
+    async def _page_reply(self, _: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
-    async def _show_metrics(self, _: Request) -> Response:
+    async def _metrics_reply(self, _: Request) -> Response:
         return Response(self.metrics.page(), media_type=self.metrics.content_type)
 
-    async def _show_model(self, _: Request) -> Response:
-        """What the page has to know."""
+    async def _describe_model(self, _: Request) -> Response:
+        """Return the facts about the model that the page needs."""
         version = self.versions.current
         if version is None:
             raise HTTPException(503, "no version is loaded")
@@ -138,8 +138,8 @@ class Service:
         return Response(json.dumps(model, ensure_ascii=False), media_type="application/json")
 
 
-class _Edge:
-    """What every reply passes: headers, counting, the line in the log."""
+class _ReplyMiddleware:
+    """Adds headers to every reply, counts it and logs it."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app = app
@@ -150,9 +150,9 @@ class _Edge:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        status = 499  # what stays when the client goes before it is answered
+        status = 499  # stays if the client disconnects before the reply
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -163,7 +163,7 @@ class _Edge:
             await send(message)
 
         try:
-            await self.app(scope, receive, sending)
+            await self.app(scope, receive, send_with_headers)
         except Exception:
             status = 500
             raise
@@ -175,57 +175,56 @@ class _Edge:
                 log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
 
 
-async def _plain_refusal(request: Request, error: Exception) -> Response:
-    """What is refused outside /v1, in the same form."""
-    refused = cast(HTTPException, error)
-    message = f"{request.method[:20]} {request.url.path[:200]}: {refused.detail}"
-    headers = dict(refused.headers or {})
-    return refusal(RestError(message, "UNKNOWN", refused.status_code, headers))
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Return an error outside /v1 in the form of those inside."""
+    http = cast(HTTPException, error)
+    message = f"{request.method[:20]} {request.url.path[:200]}: {http.detail}"
+    return error_reply(RestError(message, "UNKNOWN", http.status_code, dict(http.headers or {})))
 
 
-async def _failure(_: Request, error: Exception) -> Response:
-    return refusal(RestError(f"the server failed: {type(error).__name__}", "INTERNAL"))
+async def _internal_error(_: Request, error: Exception) -> Response:
+    return error_reply(RestError(f"the server failed: {type(error).__name__}", "INTERNAL"))
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address; nothing can connect yet.
+    """Bind a socket; it does not accept connections yet.
 
     Raises:
-        ServeError: It is taken, or not this machine's.
+        ServeError: The address is in use, or not this machine's.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        # Without the protocol's number asyncio would leave Nagle's algorithm on, which delays
-        # a reply in two packets by 40 ms.
-        taken = socket.socket(family, kind, protocol)
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
+        # asyncio switches off Nagle's algorithm, which delays replies by 40 ms, only for sockets
+        # with a protocol number.
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
     except OSError as error:
         raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
-    return taken
+    return bound
 
 
-async def serve(service: Service, taken: socket.socket) -> bool:
-    """Load the model and answer until SIGTERM or SIGINT; then finish what was taken.
+async def serve(service: Service, bound: socket.socket) -> bool:
+    """Load the model and serve until SIGTERM or SIGINT, then finish the accepted requests.
 
     Args:
-        service: What answers.
-        taken: From ``listen``.
+        service: The components of the server.
+        bound: Socket from ``listen``.
 
     Returns:
-        All that was taken was answered within the time of grace.
+        Whether all accepted requests were finished within ``grace_s``.
 
     Raises:
-        ServeError: Nothing can be served.
+        ServeError: No version can be served.
     """
     settings = service.settings
     config = uvicorn.Config(
         service.app(),
         http=bounded_protocol(settings.timeout_s),
         ws="none",
-        lifespan="off",  # `running` is entered here, where its errors are a user's
+        lifespan="off",  # `running` is entered below, so that its errors reach the user
         log_config=None,
         access_log=False,
         server_header=False,
@@ -234,23 +233,23 @@ async def serve(service: Service, taken: socket.socket) -> bool:
         timeout_graceful_shutdown=math.ceil(settings.grace_s),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # What is loaded by now stays. Left out of later searches for garbage, each of which would
-    # stop every request for a good part of a second, it makes them short.
+    # Objects loaded so far stay. Excluded from garbage collection, they do not make it pause all
+    # requests for a good part of a second.
     gc.collect()
     gc.freeze()
     async with service.running():
-        # uvicorn raises the signal again when it is done; here it has had its effect.
+        # uvicorn raises the signal again after its shutdown; it must not end the process then.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
-        host, port = taken.getsockname()[:2]
+        host, port = bound.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         try:
-            taken.listen(config.backlog)
+            bound.listen(config.backlog)
         except OSError as error:  # two servers may start at once
             raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
         log.info("serving http://%s:%d/v1/models/%s", shown, port, settings.name)
-        log.info("page: http://%s:%d/ (a stand-in for TF Serving; Ctrl-C ends it)", shown, port)
-        await uvicorn.Server(config).serve(sockets=[taken])
+        log.info("page: http://%s:%d/ (Ctrl-C ends the server)", shown, port)
+        await uvicorn.Server(config).serve(sockets=[bound])
         finished = service.batcher.running == 0
     log.info("stopped" if finished else "stopped; what was still running is lost")
     return finished

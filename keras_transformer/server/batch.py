@@ -1,4 +1,4 @@
-"""What a batch is made of, how it runs, and how the pieces of a request come together again."""
+"""Batches of chunks of requests: their run, and the assembly of a request's outputs."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from keras_transformer.server.errors import RestError
 from keras_transformer.server.servable import Servable, explain
 from keras_transformer.server.signature import Array, Arrays, Signature, Spec
 
-Answer = Arrays | RestError
+Result = Arrays | RestError
+"""Outputs of a chunk, or what went wrong."""
 
 
 @dataclass(eq=False)
 class Job:
-    """A request on its way through the queue.
+    """A request in the queue.
 
     Attributes:
-        servable: What answers it.
-        request: What is asked.
-        answer: Becomes the outputs; cancelled when nobody waits any more.
-        taken: Rows that are running or done.
-        done: Outputs of the pieces that are done, by first row.
-        since: When it came, in seconds of a monotonic clock.
+        servable: The model.
+        request: The request.
+        outputs: Future of the outputs; cancelled if the client disconnects.
+        started: Number of rows that are running or done.
+        done: Size and outputs of the finished chunks by first row.
+        since: Arrival, in seconds of a monotonic clock.
     """
 
     servable: Servable
     request: Request
-    answer: asyncio.Future[Arrays]
-    taken: int = 0
+    outputs: asyncio.Future[Arrays]
+    started: int = 0
     done: dict[int, tuple[int, Arrays]] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> int:
-        """Rows that have not been started."""
-        return self.request.rows - self.taken
+        """Return the number of rows not yet started."""
+        return self.request.rows - self.started
 
     def joins(self, other: Job) -> bool:
-        """Rows of both may run in one batch."""
+        """Return whether rows of both may share a batch."""
         mine, theirs = self.request, other.request
         return (
             self.servable is other.servable
@@ -55,28 +56,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a job that run in one batch."""
+    """Consecutive rows of a job that run in one batch."""
 
     job: Job
     start: int
     rows: int
 
     def inputs(self) -> Arrays:
-        """The inputs of these rows."""
+        """Return the inputs of these rows."""
         if not self.job.request.signature.by_row:
             return self.job.request.inputs
         stop = self.start + self.rows
         return {name: array[self.start : stop] for name, array in self.job.request.inputs.items()}
 
 
-def run(chunks: Sequence[Chunk]) -> list[Answer]:
-    """Run pieces as one batch; if it fails, each by itself, so that one spoils no other.
+def run(chunks: Sequence[Chunk]) -> list[Result]:
+    """Run chunks as one batch; if it fails, run each alone, so that only the faulty one fails.
 
     Args:
-        pieces: Of jobs with the same signature.
+        chunks: Chunks of jobs with the same signature.
 
     Returns:
-        The outputs, or what went wrong, for each piece.
+        A result for each chunk.
     """
     job = chunks[0].job
     signature = job.request.signature
@@ -87,7 +88,7 @@ def run(chunks: Sequence[Chunk]) -> list[Answer]:
     except Exception as error:
         if len(chunks) == 1:
             return [explain(error)]
-        return [answer for chunk in chunks for answer in run([chunk])]
+        return [result for chunk in chunks for result in run([chunk])]
     if len(chunks) == 1:
         return [outputs]
     ends = np.cumsum([chunk.rows for chunk in chunks])
@@ -98,9 +99,9 @@ def run(chunks: Sequence[Chunk]) -> list[Answer]:
 
 
 def join(signature: Signature, parts: Sequence[Arrays]) -> Arrays:
-    """Outputs of a request's pieces, in order, as if it had run in one.
+    """Join the outputs of a request's chunks in order, as if it had run in one batch.
 
-    Free dimensions are padded to the longest piece with "" and zeros, as they are inside one.
+    Variable dimensions are padded with "" and zeros to the longest chunk, as inside a chunk.
     """
     if len(parts) == 1:
         return parts[0]
@@ -119,7 +120,7 @@ def _check_rows(outputs: Arrays, rows: int) -> None:
     for name, array in outputs.items():
         if array.shape[:1] != (rows,):
             got = list(array.shape)
-            raise RestError(f"{name}: {rows} rows went in, the shape {got} came out", "INTERNAL")
+            raise RestError(f"{name}: expected {rows} rows, got the shape {got}", "INTERNAL")
 
 
 def _padded(parts: Sequence[Array], spec: Spec) -> Array:

@@ -1,7 +1,7 @@
-"""Rows of concurrent requests, run together.
+"""Dynamic batching: concurrent requests share batches.
 
-While a batch runs, requests queue up; what queued up becomes the next batch. So an idle server
-answers at once, a busy one in larger batches, and nobody waits for a clock.
+Requests that arrive while a batch runs form the next batch. So an idle server replies at once, a
+busy one works in larger batches, and no request waits for a timer by default.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from keras_transformer.server.batch import Answer, Chunk, Job, join, run
+from keras_transformer.server.batch import Chunk, Job, Result, join, run
 from keras_transformer.server.decode import Request
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
@@ -24,11 +24,11 @@ log = logging.getLogger("keras_transformer.serve")
 
 
 class Batcher:
-    """The queue and the threads that run batches; to be used from one event loop.
+    """A queue of requests and the threads that run batches; for use in one event loop.
 
     Args:
         settings: ``max_batch_size``, ``batch_timeout_ms``, ``batches`` and ``max_queue``.
-        metrics: What is told of queue and batches.
+        metrics: Metrics of queue and batches.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -36,15 +36,15 @@ class Batcher:
         self.metrics = metrics
         self.waiting = 0
         self.running = 0
-        self._queue: dict[Job, None] = {}  # in order of coming; a job may leave from anywhere
+        self._queue: dict[Job, None] = {}  # ordered by arrival; a job may leave from anywhere
         self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, servable: Servable, request: Request) -> Job:
         """Put a request into the queue.
 
         Returns:
-            A job whose ``answer`` can be awaited; give it to ``drop`` when it no longer matters.
+            A job whose ``outputs`` can be awaited; pass it to ``drop`` afterwards.
 
         Raises:
             RestError: The queue is full, or smaller than the request.
@@ -65,15 +65,15 @@ class Batcher:
         return job
 
     def drop(self, job: Job) -> None:
-        """Forget a job; rows that are running end unseen."""
-        job.answer.cancel()
-        self._leave(job)
+        """Remove a job; results of its running rows are discarded."""
+        job.outputs.cancel()
+        self._remove(job)
 
     def close(self) -> None:
-        """Take no more batches."""
+        """Start no more batches."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _leave(self, job: Job) -> None:
+    def _remove(self, job: Job) -> None:
         if job in self._queue:
             del self._queue[job]
             self._count(-job.left)
@@ -83,35 +83,35 @@ class Batcher:
         self.metrics.queue_rows.set(self.waiting)
 
     def _start(self) -> None:
-        """Start batches while there are jobs and free threads."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        """Start batches while there are queued jobs and free threads."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         while self._queue and self.running < self.settings.batches_at_once:
             wait = self._time_to_fill()
             if wait > 0:
-                self._alarm = asyncio.get_running_loop().call_later(wait, self._start)
+                self._timer = asyncio.get_running_loop().call_later(wait, self._start)
                 return
-            chunks = self._take()
+            chunks = self._next_batch()
             self.running += 1
             task = asyncio.get_running_loop().run_in_executor(self._threads, run, chunks)
             task.add_done_callback(functools.partial(self._finish, chunks, time.monotonic()))
 
     def _time_to_fill(self) -> float:
-        """Seconds that the batch at the head of the queue may still wait for more rows."""
+        """Return the seconds that the next batch may still wait for more rows."""
         head = next(iter(self._queue))
         if self._joinable(head) >= self.settings.max_batch_size:
             return 0.0
         return head.since + self.settings.batch_timeout_ms / 1000 - time.monotonic()
 
     def _joinable(self, head: Job) -> int:
-        """Rows that could run in one batch with the first job of the queue."""
+        """Return the number of rows that could share a batch with the first job."""
         return sum(job.left for job in self._queue if job is head or job.joins(head))
 
-    def _take(self) -> list[Chunk]:
-        """The next batch: rows of the first job, and of those that may join it.
+    def _next_batch(self) -> list[Chunk]:
+        """Take rows of the first job, and of those that may join it, from the queue.
 
-        Where several batches may start now, each takes its share.
+        If several batches may start now, the rows are divided among them.
         """
         head = next(iter(self._queue))
         free = self.settings.batches_at_once - self.running
@@ -124,44 +124,45 @@ class Batcher:
             if job is not head and not job.joins(head):
                 continue
             rows = min(space, job.left)
-            chunks.append(Chunk(job, job.taken, rows))
-            if job.taken == 0:
+            chunks.append(Chunk(job, job.started, rows))
+            if job.started == 0:
                 self.metrics.wait_seconds.observe(time.monotonic() - job.since)
-            job.taken += rows
+            job.started += rows
             space -= rows
             del self._queue[job]
             if job.left:
-                self._queue[job] = None  # the rest of a large request lets others go first
+                self._queue[job] = None  # the rest of a large request goes to the end
         rows = sum(chunk.rows for chunk in chunks)
         self._count(-rows)
         self.metrics.batch_rows.labels(head.request.signature.name).observe(rows)
         return chunks
 
     def _finish(
-        self, chunks: Sequence[Chunk], started: float, task: asyncio.Future[list[Answer]]
+        self, chunks: Sequence[Chunk], started: float, task: asyncio.Future[list[Result]]
     ) -> None:
         self.running -= 1
         self.metrics.run_seconds.observe(time.monotonic() - started)
         if not task.cancelled():
             failure = task.exception()
-            answers = task.result() if failure is None else [explain(failure)] * len(chunks)
-            for chunk, answer in zip(chunks, answers, strict=True):
+            results = task.result() if failure is None else [explain(failure)] * len(chunks)
+            for chunk, result in zip(chunks, results, strict=True):
                 try:
-                    self._settle(chunk, answer)
-                except Exception as error:  # of this request alone
-                    log.exception("an answer cannot be put together")
+                    self._settle(chunk, result)
+                except Exception as error:  # concerns this request only
+                    log.exception("the outputs of a request cannot be joined")
                     self._settle(chunk, explain(error))
         self._start()
 
-    def _settle(self, chunk: Chunk, answer: Answer) -> None:
+    def _settle(self, chunk: Chunk, result: Result) -> None:
+        """Record the result of a chunk; complete its job with the last one or an error."""
         job = chunk.job
-        if job.answer.done():
+        if job.outputs.done():
             return
-        if isinstance(answer, RestError):
-            job.answer.set_exception(answer)
-            self._leave(job)
+        if isinstance(result, RestError):
+            job.outputs.set_exception(result)
+            self._remove(job)
             return
-        job.done[chunk.start] = (chunk.rows, answer)
+        job.done[chunk.start] = (chunk.rows, result)
         if sum(rows for rows, _ in job.done.values()) == job.request.rows:
             parts = [outputs for _, (_, outputs) in sorted(job.done.items())]
-            job.answer.set_result(join(job.request.signature, parts))
+            job.outputs.set_result(join(job.request.signature, parts))

@@ -1,4 +1,4 @@
-"""Reading a request's body within limits of size and time."""
+"""Request bodies, read within limits of size and time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from keras_transformer.server.errors import Disconnected, RestError
 
 
 async def read_body(length: str | None, receive: Receive, limit: int, deadline: float) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Args:
-        length: What the header Content-Length says, if there is one.
-        receive: ASGI's.
-        limit: Most bytes.
-        deadline: Until when, by the event loop's clock.
+        length: The header Content-Length, if present.
+        receive: ASGI's receive.
+        limit: Greatest number of bytes.
+        deadline: Latest end, on the event loop's clock.
 
     Raises:
-        RestError: It is too large, or did not come in time.
-        Disconnected: The client went away.
+        RestError: The body is too large or too slow.
+        Disconnected: The client disconnected.
     """
     too_large = RestError(
         f"expected a body of at most {limit} bytes", "RESOURCE_EXHAUSTED", status=413
@@ -46,6 +46,6 @@ async def read_body(length: str | None, receive: Receive, limit: int, deadline: 
 
 
 async def disconnection(receive: Receive) -> None:
-    """Return when the client has gone; the body must have been read."""
+    """Wait until the client disconnects; the body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
-"""From the JSON of a predict request to arrays, by TF Serving's rules.
+"""JSON of predict requests, read by TensorFlow Serving's rules.
 
-As there: the first of two equal keys counts, NaN and Infinity are numbers, bytes that are no
-UTF-8 pass into strings as they are, and whole numbers that a float cannot hold are refused.
+The first of two equal keys counts, NaN and Infinity are numbers, invalid UTF-8 stays in strings,
+and integers that a float cannot represent exactly are refused.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Request:
     """A request that fits its signature.
 
     Attributes:
-        signature: What is to be run.
+        signature: The signature to run.
         layout: "row" for ``instances``, "column" for ``inputs``.
-        inputs: By name.
-        rows: Size of the batch; 1 where the signature has none.
+        inputs: Inputs by name.
+        rows: Size of the batch; 1 if the signature has none.
     """
 
     signature: Signature
@@ -43,18 +43,18 @@ class Request:
 
 
 class _Repeated(dict[str, Any]):
-    """A JSON object in which a key stands twice."""
+    """A JSON object with a duplicate key."""
 
 
 def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     """Read a predict request.
 
     Args:
-        body: As it was sent.
-        find: The signature of a name, "" for the default one; may raise.
+        body: The body of the HTTP request.
+        find: Returns the signature of a name, the default one for ""; may raise.
 
     Raises:
-        RestError: The body is no request for that signature.
+        RestError: The body is not a valid request for its signature.
     """
     document = parse_json(body)
     if not isinstance(document, dict):
@@ -74,16 +74,16 @@ def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     else:
         inputs = _columns(document["inputs"], signature)
     _check_shapes(inputs, signature)
-    # Without a batch dimension the request is one indivisible thing.
+    # A request without a batch dimension is indivisible.
     rows = next(iter(inputs.values())).shape[0] if signature.by_row else 1
     return Request(signature, "row" if given == ["instances"] else "column", inputs, rows)
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
-        RestError: It is none, or nested too deep.
+        RestError: It is not valid JSON, or nested too deep.
     """
     if not body:
         raise RestError("the body is empty; expected a JSON object")
@@ -92,7 +92,7 @@ def parse_json(body: bytes) -> Any:
         text = raw.decode("utf-8", "surrogateescape")
         value = json.loads(text, object_pairs_hook=_object, parse_float=_float)
         if _SURROGATE.search(text):
-            # Half of a pair has no UTF-8; only encoding tells it from a whole pair.
+            # Half of a surrogate pair cannot be encoded as UTF-8.
             json.dumps(json.loads(raw.decode("utf-8", "replace")), ensure_ascii=False).encode()
     except RecursionError:
         raise RestError("the body is not valid JSON: nested too deep") from None
@@ -180,7 +180,7 @@ def _check_shapes(inputs: Arrays, signature: Signature) -> None:
 
 
 def _array(value: Any, spec: Spec, where: str) -> Array:
-    """An array of a nested list, whose first elements tell its shape."""
+    """Return the array of a nested list; its first elements determine the shape."""
     shape: list[int] = []
     first = value
     while isinstance(first, list):
@@ -264,7 +264,7 @@ def _to_float(value: Any, dtype: str) -> float:
         number = float(value)
     except OverflowError:
         raise RestError(f"expected a number that {dtype} can hold") from None
-    # Beyond 64 bits a whole number is a float from the start.
+    # Integers beyond 64 bits are parsed as floats.
     exact = type(value) is int and abs(value) < 2**64
     largest = 2 ** (limits.nmant + 1) - 1 if exact else float(limits.max)
     if math.isfinite(number) and abs(number) > largest:
@@ -281,7 +281,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """A value in a few words."""
+    """Describe a value in a few words."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""From arrays to the JSON of a reply, laid out as TF Serving does."""
+"""JSON of predict replies, laid out as in TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _INDENT = "    "
 
 
 def encode(outputs: Arrays, layout: Literal["row", "column"]) -> bytes:
-    """The reply to a predict request.
+    """Return the reply to a predict request.
 
-    Where TF Serving would pass bytes on that are no UTF-8, U+FFFD stands here, so that a
-    reply is always valid text.
+    Invalid UTF-8, which TensorFlow Serving copies, becomes U+FFFD, so that a reply is always
+    valid text.
 
     Args:
-        outputs: By name.
-        layout: That of the request; "row" needs the batch as every output's first dimension.
+        outputs: Outputs by name.
+        layout: Layout of the request; "row" needs the batch as every output's first dimension.
 
     Raises:
-        RestError: An output has a type that JSON cannot hold, or no row for each instance.
+        RestError: The type of an output has no JSON form, or the outputs have no common rows.
     """
     values = {name: _values(name, outputs[name]) for name in sorted(outputs)}
     text = _by_row(outputs, values) if layout == "row" else _by_column(values)
@@ -67,13 +67,13 @@ def _dump(value: Any) -> str:
 
 
 def _values(name: str, array: Array) -> Any:
-    """An array as nested lists of what JSON knows."""
+    """Return an array as nested lists of JSON values."""
     if array.dtype.kind in "biu":
         return array.tolist()
     if array.dtype == np.float64:
         return array.tolist()
     if array.dtype == np.float32:
-        # By way of the shortest text that is the same float32: 0.2, not 0.20000000298.
+        # The shortest text of the same float32: 0.2, not 0.20000000298.
         return array.astype(str).astype(np.float64).tolist()
     if array.dtype.kind in "OS":
         as_bytes = name.endswith("_bytes")

@@ -1,8 +1,8 @@
-"""Refusals on their way to a client."""
+"""Errors of the REST interface."""
 
 from __future__ import annotations
 
-# HTTP status of each of TensorFlow's error codes, as TF Serving has it.
+# HTTP status of TensorFlow's error codes, as in TensorFlow Serving.
 STATUS = {
     "OK": 200,
     "CANCELLED": 499,
@@ -25,12 +25,12 @@ STATUS = {
 
 
 class RestError(Exception):
-    """What a client is told instead of an answer.
+    """An error that is sent to the client.
 
     Attributes:
         code: Name of TensorFlow's error code.
         status: HTTP status.
-        headers: What the reply carries besides.
+        headers: Additional headers of the reply.
     """
 
     def __init__(
@@ -47,4 +47,4 @@ class RestError(Exception):
 
 
 class Disconnected(Exception):
-    """The client has gone; nobody waits for an answer."""
+    """The client disconnected before the reply."""

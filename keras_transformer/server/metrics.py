@@ -1,4 +1,4 @@
-"""What the server counts, under TF Serving's names where it has one."""
+"""Prometheus metrics, with TensorFlow Serving's names where it has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-# TF Serving's buckets: microseconds from 10 to about 20 minutes, rows from 1 to 16384.
+# TensorFlow Serving's buckets: microseconds from 10 to about 20 minutes, rows from 1 to 16384.
 _MICROSECONDS = [10 * 1.8**power for power in range(33)]
 _ROWS = [2**power for power in range(15)]
 _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30]
@@ -21,10 +21,10 @@ _COUNT = ":tensorflow:serving:request_count"
 
 
 class Metrics:
-    """The server's figures.
+    """Metrics of the server.
 
     Args:
-        model: The model's name; a label of most figures.
+        model: The model's name; a label of most metrics.
     """
 
     content_type = CONTENT_TYPE_LATEST
@@ -41,7 +41,7 @@ class Metrics:
         )
         self.request_latency = Histogram(
             ":tensorflow:serving:request_latency",
-            "Microseconds from a request's arrival to its answer.",
+            "Microseconds from a request to its reply.",
             ["model_name", "API", "entrypoint"],
             buckets=_MICROSECONDS,
             registry=self.registry,
@@ -59,7 +59,7 @@ class Metrics:
     def _add_own(self) -> None:
         prefix = "keras_transformer_serve"
         self.queue_rows = Gauge(
-            f"{prefix}_queue_rows", "Rows that wait to be run.", registry=self.registry
+            f"{prefix}_queue_rows", "Rows in the queue.", registry=self.registry
         )
         self.batch_rows = Histogram(
             f"{prefix}_batch_rows",
@@ -70,13 +70,13 @@ class Metrics:
         )
         self.wait_seconds = Histogram(
             f"{prefix}_wait_seconds",
-            "Seconds that a request waited for its first batch.",
+            "Seconds that a request waits for its first batch.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.run_seconds = Histogram(
             f"{prefix}_run_seconds",
-            "Seconds that a batch took to run.",
+            "Seconds that a batch runs.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -88,29 +88,29 @@ class Metrics:
         )
         self.version = Gauge(
             f"{prefix}_version",
-            "The version that answers where none is named.",
+            "The version used for requests without a version.",
             registry=self.registry,
         )
 
-    def answered(self, code: str, seconds: float) -> None:
+    def count_request(self, code: str, seconds: float) -> None:
         """Count a predict request.
 
         Args:
             code: Name of TensorFlow's error code, OK for none.
-            seconds: What it took.
+            seconds: Its duration.
         """
         self.requests.labels(self.model, code).inc()
         if code == "OK":
             self.request_latency.observe(seconds * 1e6)
 
-    def misdirected(self) -> None:
-        """Count a predict request for a model that is not here.
+    def count_unknown_model(self) -> None:
+        """Count a predict request for another model.
 
-        The name that was asked for is no label: anyone could fill the memory with them.
+        Its name is not used as a label: clients could fill the memory with labels.
         """
         self.requests.labels("(unknown)", "NOT_FOUND").inc()
 
     def page(self) -> bytes:
-        """All figures in Prometheus' text format."""
-        # The client library puts _total behind a counter's name; TF Serving does not.
+        """Return all metrics in Prometheus' text format."""
+        # The client library appends _total to a counter's name, TensorFlow Serving does not.
         return generate_latest(self.registry).replace(f"{_COUNT}_total".encode(), _COUNT.encode())

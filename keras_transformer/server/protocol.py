@@ -1,4 +1,4 @@
-"""HTTP connections that nobody can hold for nothing."""
+"""HTTP protocol with an idle timeout."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 def bounded_protocol(seconds: float) -> type[H11Protocol]:
-    """uvicorn's HTTP protocol, with a limit on the time between requests.
+    """Return uvicorn's HTTP protocol with a limit on the time between requests.
 
-    uvicorn itself lets a client take for ever to send the head of a request, or to read an
-    answer; the body's time is limited where it is read.
+    uvicorn itself does not limit the time for a request's head; ``read_body`` limits that of the
+    body.
 
     Args:
-        seconds: From the connection's beginning, or the last answer, to the next request's
-            whole head.
+        seconds: Greatest time from the start of the connection, or the last reply, to the end of
+            the next request's head.
     """
 
     class BoundedProtocol(H11Protocol):
@@ -36,7 +36,7 @@ def bounded_protocol(seconds: float) -> type[H11Protocol]:
                 self._stop()
 
         def on_response_complete(self) -> None:
-            # First, since the next request may already be there and stop it again.
+            # Before the next request, which may already be there and stop the timer.
             self._restart()
             super().on_response_complete()
 

@@ -1,4 +1,4 @@
-"""TF Serving's REST interface: paths, predict, status and metadata."""
+"""TensorFlow Serving's REST interface: paths, predict, status and metadata."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _LARGE = 65536
 
 @dataclass(frozen=True)
 class Target:
-    """What a path names.
+    """The model and the action that a path names.
 
     Attributes:
-        name: A model.
-        version: A version's number, None where none is named.
-        label: A version's label, None where none is named.
+        name: Name of the model.
+        version: Version number, None if not given.
+        label: Version label, None if not given.
         verb: ``predict``, ``status``, ``metadata``, ``classify`` or ``regress``.
     """
 
@@ -48,11 +48,11 @@ class Target:
 
 
 def parse_path(method: str, path: str) -> Target:
-    """What a request for a path under /v1 is about.
+    """Parse a path under /v1.
 
     Args:
-        method: HTTP's.
-        path: As it was sent, with its percent signs.
+        method: HTTP method.
+        path: Path as sent, with percent-encoding.
 
     Raises:
         RestError: The interface has no such method and path.
@@ -82,9 +82,9 @@ class Rest:
 
     Args:
         settings: Limits.
-        versions: What answers.
-        batcher: What runs it.
-        metrics: What is told of it.
+        versions: The loaded versions.
+        batcher: Runs the requests.
+        metrics: Counts the requests.
     """
 
     def __init__(
@@ -96,24 +96,24 @@ class Rest:
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Reply to one request."""
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
         try:
             target = parse_path(scope["method"], path)
             if target.name != self.versions.name:
                 if target.verb == "predict":
-                    self.metrics.misdirected()
+                    self.metrics.count_unknown_model()
                 names = f"there is no model {target.name[:100]!r}, only {self.versions.name!r}"
                 raise RestError(names, "NOT_FOUND")
-            body = await self._answer(target, scope, receive)
+            body = await self._reply(target, scope, receive)
         except Disconnected:
             return
         except RestError as error:
-            await refusal(error)(scope, receive, send)
+            await error_reply(error)(scope, receive, send)
             return
         await Response(body, media_type="application/json")(scope, receive, send)
 
-    async def _answer(self, target: Target, scope: Scope, receive: Receive) -> bytes:
+    async def _reply(self, target: Target, scope: Scope, receive: Receive) -> bytes:
         if target.verb == "predict":
             return await self._predict(target, scope, receive)
         if target.verb in ("classify", "regress"):
@@ -131,12 +131,12 @@ class Rest:
             "signature_name": "",
             "version": str(version.number),
         }
-        # TF Serving's map of signatures has its own name inside it once more.
+        # TensorFlow Serving nests its map of signatures in a field of the same name.
         metadata = {"signature_def": {"signature_def": definitions}}
         return _pretty({"model_spec": spec, "metadata": metadata})
 
     async def _predict(self, target: Target, scope: Scope, receive: Receive) -> bytes:
-        """Answer a predict request, and count it."""
+        """Reply to a predict request, and count it."""
         started = time.perf_counter()
         code = "INTERNAL"
         try:
@@ -154,11 +154,11 @@ class Rest:
             code = "CANCELLED"
             raise
         finally:
-            self.metrics.answered(code, time.perf_counter() - started)
+            self.metrics.count_request(code, time.perf_counter() - started)
 
     async def _run(self, target: Target, body: bytes, receive: Receive, deadline: float) -> bytes:
         with self.versions.get(target.version, target.label).use() as servable:
-            # What takes long in a thread, what is short without the way there and back.
+            # Large bodies in a thread: the event loop must not wait for them.
             if len(body) > _LARGE:
                 request = await asyncio.to_thread(decode, body, servable.signature)
             else:
@@ -167,7 +167,7 @@ class Rest:
             self.metrics.examples.observe(request.rows)
             job = self.batcher.submit(servable, request)
             try:
-                outputs = await self._wait(job.answer, receive, deadline)
+                outputs = await self._wait(job.outputs, receive, deadline)
             finally:
                 self.batcher.drop(job)
         if sum(array.size for array in outputs.values()) > _LARGE:
@@ -175,7 +175,7 @@ class Rest:
         return encode(outputs, request.layout)
 
     def _check_texts(self, request: Request) -> None:
-        """Refuse a text that would keep a thread busy for longer than anyone waits."""
+        """Refuse texts so long that their tokenization would block a thread for seconds."""
         limit = self.settings.max_text_kb * 1024
         for name, array in request.inputs.items():
             texts = array.ravel().tolist() if array.dtype == object else []
@@ -188,27 +188,29 @@ class Rest:
                     413,
                 )
 
-    async def _wait(self, answer: asyncio.Future[Any], receive: Receive, deadline: float) -> Arrays:
-        """The answer, unless the client goes or the time runs out before."""
+    async def _wait(
+        self, outputs: asyncio.Future[Any], receive: Receive, deadline: float
+    ) -> Arrays:
+        """Wait for the outputs, a disconnection of the client or the deadline."""
         gone: asyncio.Future[Any] = asyncio.ensure_future(disconnection(receive))
         try:
             left = deadline - asyncio.get_running_loop().time()
             await asyncio.wait(
-                [answer, gone], timeout=max(0, left), return_when=asyncio.FIRST_COMPLETED
+                [outputs, gone], timeout=max(0, left), return_when=asyncio.FIRST_COMPLETED
             )
-        except asyncio.CancelledError:  # the time of grace is over
+        except asyncio.CancelledError:  # grace_s is over
             raise RestError("the server stopped before the answer", "UNAVAILABLE") from None
         finally:
             gone.cancel()
-        if answer.done():
-            return answer.result()
+        if outputs.done():
+            return outputs.result()
         if gone.done() and not gone.cancelled():
             raise Disconnected
         raise RestError(f"no answer within {self.settings.timeout_s:g} s", "DEADLINE_EXCEEDED")
 
 
-def refusal(error: RestError) -> Response:
-    """The reply that carries an error, in TF Serving's form."""
+def error_reply(error: RestError) -> Response:
+    """Return the reply for an error, in TensorFlow Serving's form."""
     body = json.dumps({"error": str(error)}, ensure_ascii=False).encode("utf-8", "replace")
     return Response(body + b"\n", error.status, error.headers, "application/json")
 

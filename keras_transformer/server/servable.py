@@ -1,4 +1,4 @@
-"""A version of a model in memory: a SavedModel, its signatures and its card."""
+"""A loaded SavedModel with its signatures and its card."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAX_WARMUP = 1000
 
 @dataclass
 class Servable:
-    """A model that answers.
+    """A loaded model.
 
     Attributes:
-        signatures: By key.
-        definitions: The signatures as TF Serving's metadata shows them.
-        card: What export.json says, {} where there is none.
-        functions: What runs a signature; takes and returns arrays by name.
+        signatures: Signatures by key.
+        functions: Function of each signature, from and to arrays by name.
+        definitions: Signatures in the form of TensorFlow Serving's metadata.
+        card: Contents of export.json, {} if missing.
     """
 
     signatures: Mapping[str, Signature]
@@ -37,7 +37,7 @@ class Servable:
     card: dict[str, Any] = field(default_factory=dict)
 
     def signature(self, name: str) -> Signature:
-        """The signature of a name, ``serving_default`` for none.
+        """Return the signature of a name, ``serving_default`` for "".
 
         Raises:
             RestError: There is no such signature.
@@ -49,18 +49,18 @@ class Servable:
         return self.signatures[name]
 
     def run(self, signature: str, inputs: Arrays) -> Arrays:
-        """Call a signature; blocks until the answer is there."""
+        """Call a signature; blocks until the outputs are ready."""
         return self.functions[signature](inputs)
 
 
 def load(folder: Path) -> Servable:
-    """Load a SavedModel, and answer the warm-up requests that come with it.
+    """Load a SavedModel and run its warm-up requests.
 
     Args:
         folder: A version folder.
 
     Raises:
-        Exception: What TensorFlow raises for a model that is broken, or whose warm-up fails.
+        Exception: TensorFlow cannot load the model, or a warm-up request fails.
     """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers
@@ -85,7 +85,7 @@ def load(folder: Path) -> Servable:
 
 
 def explain(error: BaseException) -> RestError:
-    """An error of TensorFlow as a client may see it."""
+    """Convert an error of TensorFlow for a client."""
     from tensorflow import errors
 
     if isinstance(error, RestError):
@@ -94,7 +94,7 @@ def explain(error: BaseException) -> RestError:
     if isinstance(error, errors.OpError):
         names = {number: name for name, number in vars(errors).items() if name in STATUS}
         code = names.get(error.error_code, code)
-    # What TensorFlow puts around a message says where in its graph, which helps no client.
+    # TensorFlow surrounds a message with places in the graph, which do not help a client.
     message = str(error).rpartition("<stack traces unavailable>")[2]
     message = re.split(r"\n\t \[\[| \[Op:", message)[0].strip()
     return RestError(message[:1000] or type(error).__name__, code)
@@ -106,7 +106,7 @@ def _function(model: Any, concrete: Any) -> Callable[[Arrays], Arrays]:
     dtypes = {name: spec.dtype for name, spec in concrete.structured_input_signature[1].items()}
 
     def run(inputs: Arrays, _keep: Any = model) -> Arrays:
-        # A signature does not keep its model's variables alive; `_keep` does.
+        # `_keep` keeps the model's variables alive; a signature alone does not.
         tensors = {name: tf.constant(value, dtypes[name]) for name, value in inputs.items()}
         return {name: np.asarray(value.numpy()) for name, value in concrete(**tensors).items()}
 
@@ -114,8 +114,8 @@ def _function(model: Any, concrete: Any) -> Callable[[Arrays], Arrays]:
 
 
 def _definitions(folder: Path) -> dict[str, Any]:
-    """The signature definitions for serving in a SavedModel's file."""
-    from tensorflow.core.protobuf import saved_model_pb2
+    """Return the signature definitions of the graph for serving."""
+    from keras_transformer.compat.tensorflow import saved_model_pb2
 
     saved = saved_model_pb2.SavedModel.FromString((folder / SAVED_MODEL).read_bytes())
     for graph in saved.meta_graphs:
@@ -149,13 +149,13 @@ def _as_json(definition: Any) -> dict[str, Any]:
 
 
 def read_warmup(path: Path) -> Iterator[tuple[str, Arrays]]:
-    """Signature names and inputs of recorded requests, none where there is no file.
+    """Yield signature name and inputs of each warm-up request; a missing file has none.
 
     Args:
         path: A TFRecord of ``PredictionLog``.
 
     Raises:
-        ValueError: More requests than a server would take.
+        ValueError: The file has more requests than TensorFlow Serving accepts.
     """
     if not path.is_file():
         return

@@ -1,4 +1,4 @@
-"""What the server may be told, and the errors of telling it wrongly."""
+"""Options of the server, and checks of the model's folder."""
 
 from __future__ import annotations
 
@@ -17,43 +17,47 @@ SAVED_MODEL = "saved_model.pb"
 
 
 class ServeError(UserError):
-    """A folder, a name or a limit that the server cannot work with."""
+    """An invalid folder, name or limit."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The server's options that have a default."""
+    """Options with a default.
+
+    Raises:
+        ServeError: A value is out of range.
+    """
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 lets other machines in, which nothing here protects."""
+    """Address to listen on; 0.0.0.0 admits other machines, without any access control."""
     port: int = 8501
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 chooses a free one."""
     name: str = ""
-    """Name of the model in the URLs; default: the last part of DIR."""
+    """Name of the model in URLs; default: the last part of DIR."""
     versions: str = "latest"
-    """Which versions to serve: latest, all, or numbers with commas between."""
+    """Versions to serve: latest, all, or numbers separated by commas."""
     poll_s: float = 1.0
-    """Seconds between looks for new versions in DIR."""
+    """Seconds between checks of DIR for new versions."""
     max_batch_size: int = 64
-    """Most rows that run together; a larger request runs in pieces."""
+    """Greatest number of rows in a batch; a larger request is divided into chunks."""
     batch_timeout_ms: float = 0.0
-    """How long a batch that is not full waits for more rows."""
+    """Time that an incomplete batch waits for more rows."""
     batches: int = 0
-    """How many batches may run at the same time; 0: one for each processor."""
+    """Number of batches that run at the same time; 0: one per processor core."""
     threads: int = 1
-    """Threads for a single operation; 1 is quickest where batches keep all processors busy."""
+    """Threads per operation; 1 is fastest if batches keep all cores busy."""
     max_queue: int = 4096
-    """Most rows that may wait; beyond, requests are answered with 503."""
+    """Greatest number of waiting rows; further requests get 503."""
     max_text_kb: int = 512
-    """Longest single text, in KiB of UTF-8; beyond, the answer is 413."""
+    """Longest text in KiB of UTF-8; a longer one gets 413."""
     max_body_mb: float = 16.0
-    """Largest request body, in MiB; beyond, the answer is 413."""
+    """Largest request body in MiB; a larger one gets 413."""
     timeout_s: float = 30.0
-    """Time for a request, its body and its answer; beyond, the answer is 504 (408: slow body)."""
+    """Time limit of a request: 504 for a late reply, 408 for a slow body."""
     grace_s: float = 30.0
-    """How long a server that was told to stop may work on what it has taken."""
+    """Time to finish accepted requests after SIGTERM or Ctrl-C."""
     max_connections: int = 512
-    """Most connections at a time; beyond, they are answered with 503."""
+    """Greatest number of connections; further ones get 503."""
 
     def __post_init__(self) -> None:
         _within("port", self.port, 0, 65535)
@@ -72,7 +76,7 @@ class Settings:
 
     @property
     def batches_at_once(self) -> int:
-        """``batches``, counted out."""
+        """Return ``batches``, or the number of cores for 0."""
         return self.batches or core_count()
 
 
@@ -84,11 +88,11 @@ def _within(name: str, value: float, low: float, high: float = math.inf) -> None
 
 @dataclass(frozen=True)
 class Policy:
-    """Which of the versions in a folder are to be served.
+    """Selection of the versions to serve.
 
     Attributes:
-        newest: Only one, the highest that can be loaded.
-        numbers: Only these, where there are any.
+        newest: Serve only the highest version that loads.
+        numbers: Serve only these; empty: all.
     """
 
     newest: bool = False
@@ -96,10 +100,10 @@ class Policy:
 
     @classmethod
     def parse(cls, text: str) -> Policy:
-        """Read ``latest``, ``all`` or ``3,4``.
+        """Parse ``latest``, ``all`` or numbers such as ``3,4``.
 
         Raises:
-            ServeError: It is none of them.
+            ServeError: The text has another form.
         """
         if text in ("latest", "all"):
             return cls(newest=text == "latest")
@@ -108,15 +112,15 @@ class Policy:
         return cls(numbers=frozenset(int(number) for number in text.split(",")))
 
     def choose(self, found: Sequence[int]) -> list[int]:
-        """Those of the versions that are there which may be served, highest first."""
+        """Return the selected ones of the present versions, highest first."""
         return sorted(self.numbers.intersection(found) if self.numbers else found, reverse=True)
 
 
 def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
-    """Labels of versions, from texts such as ``stable=3``.
+    """Parse version labels such as ``stable=3``.
 
     Raises:
-        ServeError: A text of another form, or a label given twice.
+        ServeError: A text has another form, or a label is given twice.
     """
     labels: dict[str, int] = {}
     for pair in pairs:
@@ -130,10 +134,10 @@ def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
 
 
 def find_versions(folder: Path) -> tuple[dict[int, Path], dict[str, str]]:
-    """What in a model's folder has a number for its name.
+    """Find the version folders of a model.
 
     Returns:
-        The folders of versions by number, and, by name, why others are none.
+        Version folders by number, and, by name, why other folders with a number are ignored.
     """
     found: dict[int, Path] = {}
     ignored = {}
@@ -151,22 +155,22 @@ def find_versions(folder: Path) -> tuple[dict[int, Path], dict[str, str]]:
 
 
 def check_folder(folder: Path) -> str:
-    """See that a folder holds versions of a model.
+    """Check that a folder holds versions of a model.
 
     Returns:
-        The folder's own name, the model's by default.
+        The folder's name, the default name of the model.
 
     Raises:
-        ServeError: It does not; the message says what was found.
+        ServeError: It holds none; the message says what was found.
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing there"
         raise ServeError(f"{folder}: expected a folder with versions of a model, found {found}")
-    whole = folder.resolve()
+    full = folder.resolve()
     if (folder / SAVED_MODEL).is_file():
         raise ServeError(
             f"{folder}: this is one version of a model (it holds {SAVED_MODEL}); name the folder "
-            f"that holds the versions, {whole.parent}"
+            f"that holds the versions, {full.parent}"
         )
     versions, ignored = find_versions(folder)
     if not versions:
@@ -174,4 +178,4 @@ def check_folder(folder: Path) -> str:
         message = "there is no version of a model in it; expected a folder such as"
         example = f"{folder / '1' / SAVED_MODEL}"
         raise ServeError("\n".join([f"{folder}: {message} {example}", *reasons]))
-    return whole.name
+    return full.name

@@ -1,4 +1,4 @@
-"""What a signature takes and gives, in numpy's terms."""
+"""Signatures of a model, with NumPy arrays as inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Shape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Spec:
-    """An input or an output.
+    """Type and shape of an input or output.
 
     Attributes:
         dtype: TensorFlow's name of the type: "string", "float32", "int32", ...
-        shape: Sizes, None where one is free; None altogether where even the rank is.
+        shape: Sizes, None for a variable one; None instead of the tuple for an unknown rank.
     """
 
     dtype: str
@@ -27,18 +27,18 @@ class Spec:
 
     @property
     def by_row(self) -> bool:
-        """The first dimension is the batch."""
+        """Return whether the first dimension is the batch."""
         return bool(self.shape) and self.shape is not None and self.shape[0] is None
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """An array of this shape fits."""
+        """Return whether an array of this shape fits."""
         if self.shape is None:
             return True
         pairs = zip(self.shape, shape, strict=False)
         return len(self.shape) == len(shape) and all(a is None or a == b for a, b in pairs)
 
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """An array of "" or zeros."""
+        """Return an array of "" or zeros."""
         if self.dtype == "string":
             return np.full(shape, b"", dtype=object)
         return np.zeros(shape, dtype=self.dtype)
@@ -50,9 +50,9 @@ class Signature:
 
     Attributes:
         name: Its key.
-        method: The method it is made for, such as ``tensorflow/serving/predict``.
-        inputs: By name.
-        outputs: By name.
+        method: Method name, such as ``tensorflow/serving/predict``.
+        inputs: Inputs by name.
+        outputs: Outputs by name.
     """
 
     name: str
@@ -62,15 +62,15 @@ class Signature:
 
     @property
     def by_row(self) -> bool:
-        """All inputs and outputs have the batch first, so that rows can run in pieces."""
+        """Return whether all inputs and outputs have the batch first: rows can be divided."""
         return all(spec.by_row for spec in [*self.inputs.values(), *self.outputs.values()])
 
     @property
     def joinable(self) -> bool:
-        """Rows of different requests can run together.
+        """Return whether rows of different requests may share a batch.
 
-        Not so where an output has another free dimension: its padding would tell of the
-        neighbours.
+        An output with another variable dimension is padded to the longest row of the batch, so
+        it would depend on other requests.
         """
         outputs = [spec.shape for spec in self.outputs.values()]
         return self.by_row and all(None not in shape[1:] for shape in outputs if shape is not None)

@@ -1,4 +1,4 @@
-"""The versions of a model: found, loaded, switched, retired, without losing a request."""
+"""Versions of a model: discovery, loading, switching and retirement without lost requests."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from keras_transformer.server.settings import Policy, ServeError, Settings, find
 
 log = logging.getLogger("keras_transformer.serve")
 
-_REMEMBERED = 10
+# Retired versions that the status still lists.
+_KEPT = 10
 
-
-# Name, size and time of each file in a folder.
 Files = frozenset[tuple[str, int, int]]
+"""Name, size and time of each file in a folder."""
 
 
 class State(enum.Enum):
-    """What a version is at; TF Serving's words."""
+    """State of a version, in TensorFlow Serving's terms."""
 
     LOADING = "LOADING"
     AVAILABLE = "AVAILABLE"
@@ -38,15 +38,15 @@ class State(enum.Enum):
 
 @dataclass(eq=False)
 class Version:
-    """A version that is or was on its way.
+    """A version and its state.
 
     Attributes:
-        number: Its number.
-        folder: Where it lies.
-        state: What it is at; END with another code than OK: it could not be loaded.
+        number: Version number.
+        folder: Version folder.
+        state: State; END with a code other than OK means that loading failed.
         code: Name of TensorFlow's error code.
-        message: What went wrong.
-        tried: Its files when it was last loaded, by which a change of them shows.
+        message: Error message of a failed load.
+        tried: Files at the last attempt to load, to detect changes.
     """
 
     number: int
@@ -61,16 +61,16 @@ class Version:
 
     @property
     def failed(self) -> bool:
-        """It could not be loaded."""
+        """Return whether loading failed."""
         return self.code != "OK"
 
-    def come(self, servable: Servable) -> None:
-        """Begin to answer."""
+    def activate(self, servable: Servable) -> None:
+        """Make the version available."""
         self._servable, self.state, self.code, self.message = servable, State.AVAILABLE, "OK", ""
 
     @contextlib.contextmanager
     def use(self) -> Iterator[Servable]:
-        """The model, kept in memory meanwhile."""
+        """Yield the model and keep it in memory until the block ends."""
         if self._servable is None:
             raise RestError(f"version {self.number} is not loaded", "NOT_FOUND")
         self._users += 1
@@ -81,8 +81,8 @@ class Version:
             if self._users == 0:
                 self._unused.set()
 
-    async def leave(self) -> None:
-        """Answer no new request, wait for the last one, free the memory."""
+    async def retire(self) -> None:
+        """Accept no new request, wait for the last one, free the memory."""
         self.state = State.UNLOADING
         while self._users:
             self._unused.clear()
@@ -95,11 +95,11 @@ class Versions:
     """The versions of the model in a folder.
 
     Args:
-        folder: Where the version folders lie.
+        folder: Folder of the versions.
         settings: ``versions``, ``poll_s`` and ``name``.
         labels: Version numbers by label.
-        metrics: What is told of loading.
-        loader: Makes a model of a version folder; runs in a thread.
+        metrics: Metrics of loading.
+        loader: Loads a version folder; runs in a thread.
     """
 
     def __init__(
@@ -120,20 +120,20 @@ class Versions:
         self._known: dict[int, Version] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
-        self._complaint = ""
+        self._last_warning = ""
         self._ignored: set[str] = set()
 
     @property
     def current(self) -> Version | None:
-        """The version that answers where none is named: the highest that is loaded."""
+        """Return the version for requests without a version: the highest that is loaded."""
         loaded = [version for version in self._known.values() if version.state is State.AVAILABLE]
         return max(loaded, key=lambda version: version.number, default=None)
 
     def get(self, number: int | None = None, label: str | None = None) -> Version:
-        """A version to answer a request.
+        """Return the version for a request.
 
         Raises:
-            RestError: There is none of this number or label that is loaded.
+            RestError: No version of this number or label is loaded.
         """
         if number is None and label is None:
             found = self.current
@@ -146,10 +146,10 @@ class Versions:
         return found
 
     def status(self, number: int | None = None, label: str | None = None) -> list[Version]:
-        """The versions that are known, highest first, or one of them.
+        """Return all known versions, highest first, or one of them.
 
         Raises:
-            RestError: There is none of this number or label.
+            RestError: No version of this number or label is known.
         """
         if number is None and label is None:
             return sorted(self._known.values(), key=lambda version: -version.number)
@@ -166,10 +166,10 @@ class Versions:
         return self.labels[label]
 
     async def start(self) -> None:
-        """Load what is there now; what cannot be loaded does no harm where another can.
+        """Load the present versions; one that fails is skipped if another one loads.
 
         Raises:
-            ServeError: None of the wanted versions is there, or none can be loaded.
+            ServeError: None of the selected versions is present, or none loads.
         """
         await self.poll()
         current = self.current
@@ -186,20 +186,20 @@ class Versions:
                 log.warning("version %d is not served; %d answers", item.number, current.number)
 
     async def watch(self) -> None:
-        """Follow the folder until cancelled."""
+        """Poll the folder until cancelled."""
         while True:
             await asyncio.sleep(self._poll_s)
             await self.poll()
 
     async def poll(self) -> None:
-        """Look once: load what is new, retire what is no longer wanted."""
+        """Load new versions and retire those no longer selected."""
         loop = asyncio.get_running_loop()
         try:
             found, ignored = await loop.run_in_executor(self._thread, find_versions, self.folder)
-            self._complain("" if found else f"{self.folder}: there is no version any more")
+            self._warn_once("" if found else f"{self.folder}: there is no version any more")
         except OSError as error:
             found, ignored = {}, {}
-            self._complain(f"{self.folder}: {error.strerror}")
+            self._warn_once(f"{self.folder}: {error.strerror}")
         for name in sorted(ignored.keys() - self._ignored):
             log.warning("%s is ignored: %s", self.folder / name, ignored[name])
         self._ignored = set(ignored)
@@ -209,14 +209,14 @@ class Versions:
         wanted = []
         for number in self._policy.choose(list(found)):
             wanted.append(number)
-            await self._bring(number, found[number])
+            await self._load_if_changed(number, found[number])
             if self._policy.newest and not self._known[number].failed:
                 break
         self._retire(wanted)
-        self._forget()
+        self._drop_ended()
 
-    async def _bring(self, number: int, folder: Path) -> None:
-        """Load a version, unless it is loaded or is still what could not be loaded before."""
+    async def _load_if_changed(self, number: int, folder: Path) -> None:
+        """Load a version unless it is loaded, or failed with the same files."""
         version = self._known.setdefault(number, Version(number, folder))
         if version.state not in (State.LOADING, State.END):
             return
@@ -225,11 +225,11 @@ class Versions:
             version.folder, version.tried = folder, files
             await self._load(version)
 
-    def _complain(self, message: str) -> None:
-        """Say a thing once, and nothing while it stays so."""
-        if message and message != self._complaint:
+    def _warn_once(self, message: str) -> None:
+        """Log a warning if it differs from the last one."""
+        if message and message != self._last_warning:
             log.warning("%s; what is loaded stays", message)
-        self._complaint = message
+        self._last_warning = message
 
     async def _load(self, version: Version) -> None:
         version.state = State.LOADING
@@ -237,7 +237,7 @@ class Versions:
         started = time.monotonic()
         loop = asyncio.get_running_loop()
         try:
-            version.come(await loop.run_in_executor(self._thread, self._loader, version.folder))
+            version.activate(await loop.run_in_executor(self._thread, self._loader, version.folder))
         except Exception as error:
             reason = explain(error)
             version.state, version.code, version.message = State.END, reason.code, str(reason)
@@ -253,43 +253,43 @@ class Versions:
             self._metrics.version.set(self.current.number)
 
     def _retire(self, wanted: list[int]) -> None:
-        """Let go of versions that are not wanted, once one that is wanted answers."""
+        """Retire versions not in ``wanted``, once one of those is available."""
         ready = [number for number in wanted if self._known[number].state is State.AVAILABLE]
         for version in self._known.values():
             if ready and version.number not in wanted and version.state is State.AVAILABLE:
                 version.state = State.UNLOADING
-                task = asyncio.get_running_loop().create_task(self._let_go(version))
+                task = asyncio.get_running_loop().create_task(self._finish(version))
                 self._retiring.add(task)
                 task.add_done_callback(self._retiring.discard)
         if ready:
             self._metrics.version.set(max(ready))
 
-    async def _let_go(self, version: Version) -> None:
-        await version.leave()
-        # A model's graphs are full of cycles, which only this search frees.
+    async def _finish(self, version: Version) -> None:
+        await version.retire()
+        # The graphs of a model contain cycles, which only the garbage collector frees.
         await asyncio.get_running_loop().run_in_executor(self._thread, gc.collect)
         log.info("version %d retired", version.number)
 
-    def _forget(self) -> None:
-        """Keep only the last few of the retired versions in the status."""
+    def _drop_ended(self) -> None:
+        """Keep only the last few retired versions in the status."""
         ended = [
             number
             for number, item in self._known.items()
             if item.state is State.END and not item.failed
         ]
-        for number in sorted(ended)[:-_REMEMBERED]:
+        for number in sorted(ended)[:-_KEPT]:
             del self._known[number]
 
     def close(self) -> None:
-        """Load nothing any more."""
+        """Load no more versions."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _files(folder: Path) -> Files:
-    """What is in a folder, as far as it can be seen without reading it."""
+    """Return names, sizes and times of all files in a folder."""
     found = set()
-    with contextlib.suppress(OSError):  # something went meanwhile; it shows the next time
+    with contextlib.suppress(OSError):  # a file was removed meanwhile; the next poll sees it
         for path in folder.rglob("*"):
-            seen = path.stat()
-            found.add((str(path), seen.st_size, seen.st_mtime_ns))
+            status = path.stat()
+            found.add((str(path), status.st_size, status.st_mtime_ns))
     return frozenset(found)

@@ -1,1 +1,1 @@
-"""From a trained run to a SavedModel and a local server for it, or to CTranslate2."""
+"""Export of a trained run in the format of an inference engine."""

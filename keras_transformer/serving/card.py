@@ -1,4 +1,4 @@
-"""The model card: what an export is and where it comes from, for people and programs."""
+"""The model card export.json: origin, interface and scores of an exported version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "export.json"
 
 
 def write(directory: Path, card: dict[str, Any]) -> None:
-    """Put the card beside the model."""
+    """Write the card into the version folder."""
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     (directory / FILE).write_text(text, encoding="utf-8")
 
@@ -31,18 +31,20 @@ def card(
     parameters: int,
     tokenizer: Tokenizer,
     dev: dict[str, Any] | None,
+    libraries: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """All that is said about an export.
+    """Return the contents of export.json.
 
     Args:
         name: The model's name.
-        version: Number of the version.
-        config: The configuration of the run.
-        interface: How to call it and how it searches, which each format says in its own way.
-        dtype: How weights are stored.
-        parameters: How many the network has.
-        tokenizer: The tokenizer inside.
-        dev: Scores on the dev set, None where they were not measured.
+        version: Version number.
+        config: Configuration of the run.
+        interface: Signatures and search, in the terms of the format.
+        dtype: Storage type of the weights.
+        parameters: Number of parameters.
+        tokenizer: The exported tokenizer.
+        dev: Scores on the dev set, None if not measured.
+        libraries: Versions of libraries that only this format uses.
     """
     return {
         "name": name,
@@ -59,19 +61,19 @@ def card(
         },
         "model": dataclasses.asdict(config.model),
         "dev": dev,
-        "versions": versions(),
+        "versions": versions() | (libraries or {}),
     }
 
 
-def of_signatures(
+def saved_model_interface(
     signatures: dict[str, Any], search: SearchConfig, max_tokens: int
 ) -> dict[str, Any]:
-    """The interface of a SavedModel.
+    """Describe the signatures and the search of a SavedModel.
 
     Args:
-        signatures: The traced functions by name.
-        search: How it translates.
-        max_tokens: Longest source.
+        signatures: Traced functions by name.
+        search: Search options.
+        max_tokens: Longest source in tokens, END counted.
     """
     return {
         "signatures": {key: _signature(function) for key, function in signatures.items()},

@@ -11,27 +11,30 @@ from keras_transformer.serving.settings import ExportError, ExportSettings
 
 Log = Callable[[str], None]
 Translate = Callable[[list[str]], list[str]]
-"""Lines in, their translations out."""
+"""Lines to their translations."""
 
 
 def dev_bleu(
-    run: Run, translate: Translate, whole: Translate, settings: ExportSettings, log: Log
+    run: Run,
+    translate: Translate,
+    translate_float32: Translate,
+    settings: ExportSettings,
+    log: Log,
 ) -> dict[str, Any] | None:
-    """BLEU of what will be served.
+    """Measure BLEU of an export, and compare it with float32 weights if they are smaller.
 
     Args:
-        run: The run that is exported.
+        run: The exported run.
         translate: The export.
-        whole: The same search with weights in float32; asked only where those of the export
-            have fewer bits.
-        settings: How many sentences, and how much may be lost.
+        translate_float32: The same search with float32 weights; not called for dtype float32.
+        settings: Number of sentences, and accepted loss.
         log: Called with each line of progress.
 
     Returns:
-        What the card says about it; None where no sentence is translated.
+        The entry ``dev`` of the card, or None if no sentence is translated.
 
     Raises:
-        ExportError: Weights in fewer bits lose too much.
+        ExportError: The stored weights lose too much.
     """
     pairs = run.dev_pairs()[: settings.dev_sentences]
     if not pairs:
@@ -39,17 +42,17 @@ def dev_bleu(
     sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     language = run.config.data.target
     log(f"translating {len(pairs)} sentences of the dev set")
-    found = evaluate(translate(sources), references, language)
-    dev = {"sentences": len(pairs), "bleu": found.bleu, "signature": found.bleu_signature}
-    log(f"dev BLEU {found.bleu:.2f} on {len(pairs)} sentences")
+    exported = evaluate(translate(sources), references, language)
+    dev = {"sentences": len(pairs), "bleu": exported.bleu, "signature": exported.bleu_signature}
+    log(f"dev BLEU {exported.bleu:.2f} on {len(pairs)} sentences")
     if settings.dtype == "float32":
         return dev
-    best = evaluate(whole(sources), references, language)
-    log(f"dev BLEU {best.bleu:.2f} with weights in float32")
-    if best.bleu - found.bleu > settings.max_bleu_loss:
+    float32 = evaluate(translate_float32(sources), references, language)
+    log(f"dev BLEU {float32.bleu:.2f} with weights in float32")
+    if float32.bleu - exported.bleu > settings.max_bleu_loss:
         raise ExportError(
             f"dtype {settings.dtype}: expected at most {settings.max_bleu_loss} dev BLEU less than "
-            f"in float32, got {found.bleu:.2f} for {best.bleu:.2f}; nothing was written "
+            f"in float32, got {exported.bleu:.2f} for {float32.bleu:.2f}; nothing was written "
             "(--max_bleu_loss allows more)"
         )
-    return dev | {"float32_bleu": best.bleu}
+    return dev | {"float32_bleu": float32.bleu}

@@ -1,50 +1,53 @@
-"""What is chosen when a run is exported, beside the search."""
+"""Export options."""
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from keras_transformer import config
 from keras_transformer.config import Config, SearchConfig
 from keras_transformer.errors import UserError
+from keras_transformer.optional_dependencies import require_installed
 
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal[config.Precision, "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Format = Literal["saved_model", "ctranslate2"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
-"""Of a stored weight."""
+"""Bytes of a stored weight."""
 
 MAX_VERSION = 2**63 - 1
-"""Greatest number of a version: servers keep it in 64 bits."""
+"""Greatest version number: servers keep it in 64 bits."""
 
 
 class ExportError(UserError):
-    """A run that cannot be exported so."""
+    """A run that cannot be exported with the given options."""
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Choices of an export.
+    """Options of an export beside the search.
 
     Raises:
-        ExportError: A value that makes no sense.
+        ExportError: A value is out of range, or the package of the format is missing.
     """
 
     format: Format = "saved_model"
-    """For TensorFlow Serving, or for CTranslate2."""
+    """saved_model for TensorFlow Serving, ctranslate2 for the engine CTranslate2."""
     version: int | None = None
-    """Number of the version; None: one more than the greatest that is there."""
+    """Version number; null: the next one."""
     dtype: Precision = "float32"
-    """How weights are stored."""
+    """Type of the weights: float32; bfloat16, half the size, computes in bfloat16 (fast on
+    processors with bfloat16 arithmetic, slow on others); int8, a quarter of the size, computes
+    in float32."""
     max_tokens: int | None = None
-    """Longest source, END counted; None: as in training."""
+    """Longest source in tokens, end token included; null: the run's data.max_tokens."""
     dev_sentences: int = 1_000
-    """Sentences of the dev set that are translated to measure BLEU; 0: none."""
+    """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = 0.2
-    """BLEU that weights of fewer bits may lose on them."""
+    """BLEU that weights of fewer bits may lose on these sentences."""
 
     def __post_init__(self) -> None:
         for name, least in (("version", 1), ("max_tokens", 2), ("dev_sentences", 0)):
@@ -55,21 +58,18 @@ class ExportSettings:
             raise ExportError(f"version: expected at most {MAX_VERSION}, got {self.version}")
         if self.format not in FORMATS:
             raise ExportError(f"format: expected one of {', '.join(FORMATS)}, got {self.format!r}")
-        if self.format == "ctranslate2" and importlib.util.find_spec("ctranslate2") is None:
-            raise ExportError(
-                "format ctranslate2: the package ctranslate2 is not installed: "
-                "python -m pip install ctranslate2"
-            )
+        if self.format == "ctranslate2":
+            require_installed("format ctranslate2", ["ctranslate2"])
         if self.dtype not in PRECISIONS:
             raise ExportError(f"dtype: expected one of {', '.join(PRECISIONS)}, got {self.dtype!r}")
         if not self.max_bleu_loss >= 0:
             raise ExportError(f"max_bleu_loss: expected 0 or more, got {self.max_bleu_loss}")
 
     def longest_source(self, config: Config) -> int:
-        """Tokens of the longest source, END counted.
+        """Return the tokens of the longest source, END counted.
 
         Raises:
-            ExportError: The network of ``config`` has not learned so many positions.
+            ExportError: The model has fewer learned positions.
         """
         max_tokens = self.max_tokens or config.data.max_tokens
         limit = config.model.max_positions
@@ -82,10 +82,10 @@ class ExportSettings:
 
 
 def refuse_samples(search: SearchConfig) -> None:
-    """Refuse a search that no export has.
+    """Refuse a search that draws samples: no export supports it.
 
     Raises:
-        ExportError: It draws samples.
+        ExportError: ``search.sample`` is set.
     """
     if search.sample:
         raise ExportError(

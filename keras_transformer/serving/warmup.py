@@ -1,6 +1,6 @@
-"""The requests that a server runs before it answers others, so that no user waits for it.
+"""Warm-up requests of a SavedModel.
 
-TensorFlow Serving reads them from the SavedModel and does not load a version of which one
+TensorFlow Serving runs them before a version becomes available, and refuses the version if one
 fails.
 """
 
@@ -16,13 +16,13 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 BATCHES = (1, 8, 32)
 
-# Of different lengths, a blank one among them. What they say does not matter.
+# Different lengths, one of them blank.
 _SENTENCES = (
     "Hello.",
     "This is a sentence of a usual length, with a comma in it.",
     "",
     "The first request after a start would wait until every part of the graph has run once, so "
-    "that it is better if a request of which nobody waits for the answer comes before it.",
+    "that a server sends some requests to itself before it accepts those of its users.",
 )
 
 
@@ -32,7 +32,7 @@ def write(directory: Path, name: str, signatures: Mapping[str, Sequence[str]]) -
     Args:
         directory: The SavedModel.
         name: The model's name in the requests.
-        signatures: For each signature the names of its inputs.
+        signatures: Input names by signature.
     """
     file = directory / FILE
     file.parent.mkdir(exist_ok=True)
@@ -58,7 +58,7 @@ def _requests(
 
 
 def _values(key: str, size: int) -> np.ndarray:
-    """A batch for an input of that name."""
+    """Return a batch for an input of that name."""
     if key == "alpha":
         return np.full(size, 1.0, np.float32)
     if key == "max_extra":

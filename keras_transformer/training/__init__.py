@@ -1,1 +1,1 @@
-"""Batches in, weights out: schedule, loss, step, checkpoints, progress."""
+"""Training: schedule, loss, step, optimizer, checkpoints, dev set and reporting."""

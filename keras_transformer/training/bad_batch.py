@@ -1,8 +1,7 @@
-"""The pairs of a step that went wrong, written down to be looked at."""
+"""The pairs of a step with a loss that is not finite, written to a file for inspection."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +20,18 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
     Args:
         folder: The run folder.
         prepared: The data of the run.
-        plan: Its batches.
-        step: 1 or more; which pairs it had follows from the plan.
+        plan: Its batches; the step's pairs follow from it.
+        step: 1 or more.
 
     Returns:
-        The file: ``step``, and ``pairs`` with the ``position`` of each in the encoded corpus,
-        its ``source`` and its ``target``.
+        The path of the file. It holds ``step`` and ``pairs``, each with its ``position`` in
+        the encoded corpus, its ``source`` and its ``target``.
 
     Raises:
-        FileError: It cannot be written.
+        FileError: The file cannot be written.
     """
-    epoch, place = divmod(step - 1, plan.batches_per_epoch)
-    positions = plan.epoch(epoch)[place]
+    epoch, number = divmod(step - 1, plan.batches_per_epoch)
+    positions = plan.epoch(epoch)[number]
     ids = prepared.train.batch(positions)
     sources = prepared.tokenizer.source.decode(_without_end(ids["source"]))
     targets = prepared.tokenizer.target.decode(_without_end(ids["labels"]))
@@ -40,12 +39,10 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
         {"position": int(position), "source": source, "target": target}
         for position, source, target in zip(positions, sources, targets, strict=True)
     ]
-    with system.atomic_file(folder / FILE) as place_aside:
-        text = json.dumps({"step": step, "pairs": pairs}, ensure_ascii=False, indent=1)
-        place_aside.write_text(text + "\n", encoding="utf-8")
+    system.write_json(folder / FILE, {"step": step, "pairs": pairs})
     return folder / FILE
 
 
 def _without_end(ids: np.ndarray) -> list[list[int]]:
-    """(B, T) padded ids to lists without END and padding."""
+    """Return (B, T) padded ids as lists without END and padding."""
     return [[int(token) for token in row if token not in (PAD, END)] for row in ids]

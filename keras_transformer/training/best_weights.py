@@ -1,4 +1,4 @@
-"""The best weights of a run: which they are, and where they lie."""
+"""Selection of the best weights of a run."""
 
 from __future__ import annotations
 
@@ -8,37 +8,26 @@ import keras
 
 from keras_transformer.config import TrainConfig
 from keras_transformer.run import Run
-from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.dev_set import Scores, selection_score
+from keras_transformer.training.scores import Scores, is_checkpoint, selection_score
+from keras_transformer.training.state import TrainingState
 
 
 class BestWeights:
-    """Keeps the best weights so far.
+    """Keeps the weights with the best score so far.
 
     Args:
-        run: Where they are kept.
-        config: By what they are judged, and how many are kept.
-        checkpoints: Know the best score and its step, so that a run which goes on does too.
-        writes: Whether to write them; every worker knows the best, the chief alone writes.
+        run: The run folder, which stores them.
+        config: ``best_by``, ``keep_best``, ``patience`` and ``checkpoint_every`` are used.
+        state: Holds the best score and its step.
+        writes: Whether to store weights. Every worker knows the best score; only the chief
+            writes.
     """
 
-    def __init__(
-        self, run: Run, config: TrainConfig, checkpoints: Checkpoints, writes: bool
-    ) -> None:
+    def __init__(self, run: Run, config: TrainConfig, state: TrainingState, writes: bool) -> None:
         self._run = run
         self._config = config
-        self._checkpoints = checkpoints
+        self._state = state
         self._writes = writes
-
-    @property
-    def score(self) -> float:
-        """The best so far; minus infinity before the first."""
-        return float(self._checkpoints.best_score.numpy())
-
-    @property
-    def step(self) -> int:
-        """The step of the checkpoint that was the best when it was judged."""
-        return int(self._checkpoints.best_step.numpy())
 
     def offer(
         self,
@@ -47,59 +36,62 @@ class BestWeights:
         translations: list[str],
         step: int | None = None,
     ) -> bool:
-        """Keep the weights of ``model`` if none before were as good.
+        """Keep the weights of ``model`` if their score is the best so far.
 
         Args:
-            model: With the weights that were judged.
-            scores: What was found.
-            translations: Of the dev set, with these weights.
-            step: Of the checkpoint; None for an average, which patience does not count.
+            model: The model with the weights that were scored.
+            scores: Their scores on the dev set.
+            translations: Their translations of the dev set.
+            step: Step of the checkpoint; None for an average, which does not reset patience.
 
         Returns:
             Whether they are the best.
         """
         score = selection_score(scores, self._config.best_by)
-        if score <= self.score:
+        if score <= self._state.best_score:
             return False
         if self._writes:
             self._run.save_best(model)
             if translations:
                 self._run.write_dev_translations(translations)
-        self._checkpoints.best_score.assign(score)
+        self._state.best_score = score
         if step is not None:
-            self._checkpoints.best_step.assign(step)
+            self._state.best_step = step
         return True
 
     def offer_record(self, record: dict[str, Any]) -> None:
-        """Take note of an average that was judged, and perhaps kept, in an earlier part."""
-        if selection_score(record, self._config.best_by) > self.score:
-            self._checkpoints.best_score.assign(selection_score(record, self._config.best_by))
+        """Count the score of an average that was tried, and perhaps kept, before a resume."""
+        score = selection_score(record, self._config.best_by)
+        self._state.best_score = max(self._state.best_score, score)
 
-    def keep_if_among(self, model: keras.Model, records: list[dict[str, Any]], step: int) -> None:
-        """Keep the weights of a checkpoint if it is one of the ``keep_best`` so far."""
-        if self._writes and step in self._steps(records):
+    def keep_if_ranked(self, model: keras.Model, records: list[dict[str, Any]], step: int) -> None:
+        """Store the weights of a checkpoint in ``best/`` if it is among the ``keep_best``.
+
+        Args:
+            model: The model with the weights of the checkpoint.
+            records: All records of metrics.jsonl, that of the checkpoint included.
+            step: Step of the checkpoint.
+        """
+        if self._writes and step in self._ranked_steps(records):
             self._run.save_checkpoint_weights(model, step)
 
-    def forget_others(self, records: list[dict[str, Any]]) -> None:
-        """Delete the weights of checkpoints that are none of the best any more."""
+    def remove_unranked(self, records: list[dict[str, Any]]) -> None:
+        """Delete the weights in ``best/`` that are no longer among the ``keep_best``."""
         if self._writes:
-            self._run.delete_checkpoint_weights_except(self._steps(records))
+            self._run.delete_checkpoint_weights_except(self._ranked_steps(records))
 
-    def _steps(self, records: list[dict[str, Any]]) -> set[int]:
-        """The best checkpoints, where several are kept."""
+    def _ranked_steps(self, records: list[dict[str, Any]]) -> set[int]:
+        """Return the steps of the ``keep_best`` best checkpoints; none for a single one."""
         if self._config.keep_best == 1:
             return set()
-        judged = [record for record in records if is_checkpoint(record)]
-        ranked = sorted(judged, key=lambda record: -selection_score(record, self._config.best_by))
+        checkpoints = [record for record in records if is_checkpoint(record)]
+        ranked = sorted(
+            checkpoints, key=lambda record: -selection_score(record, self._config.best_by)
+        )
         return {record["step"] for record in ranked[: self._config.keep_best]}
 
-    def is_long_ago(self, step: int) -> bool:
-        """Whether ``patience`` checkpoints have brought nothing better."""
-        waited = step - self.step
+    def patience_exhausted(self, step: int) -> bool:
+        """Return whether ``patience`` checkpoints up to ``step`` have brought no better score."""
+        waited = step - self._state.best_step
         patience = self._config.patience * self._config.checkpoint_every
         return 0 < patience <= waited
-
-
-def is_checkpoint(record: dict[str, Any]) -> bool:
-    """Whether a record of metrics.jsonl is about a checkpoint, not about an average."""
-    return not ("averaged" in record or "ema_decay" in record)

@@ -1,7 +1,8 @@
-"""Checkpoints: everything that a run needs to go on, and the average of the last ones."""
+"""Checkpoints of a run, from which it resumes exactly, and the average of the last ones."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,140 +13,150 @@ import tensorflow as tf
 
 from keras_transformer import system
 from keras_transformer.errors import UserError
+from keras_transformer.training.state import TrainingState
 
-# What TensorFlow raises on reading files that are cut short, changed, or of another model.
+# Errors of TensorFlow on files that are cut short, altered, or from another model.
 _UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be written or read."""
+    """A checkpoint cannot be written or read."""
 
 
 class Checkpoints:
     """The last checkpoints of a run.
 
-    Keras' own `BackupAndRestore` begins the epoch again, and writes over the only backup;
-    here the step count says where in the data a run goes on, and a checkpoint appears whole
-    or not at all, beside the earlier ones.
+    Keras' own `BackupAndRestore` restarts the epoch and overwrites its only backup. Here the
+    step count gives the position in the data, and a checkpoint is written whole or not at all,
+    beside the earlier ones.
 
     Args:
-        directory: Where they lie.
-        model: A built model whose optimizer is built.
-        keep: How many of the last ones to average.
-        every: Steps between two of them. A stop may leave one that lies in between; once
-            the run goes on, that one no longer counts.
+        directory: Folder of the checkpoints.
+        model: A built model with the optimizer of ``state``.
+        state: State of the training, saved and restored with the model.
+        keep: Number of checkpoints to average.
+        every: Steps between two regular checkpoints. A stop may leave one in between, which
+            no longer counts once the run continues.
     """
 
-    def __init__(self, directory: Path, model: keras.Model, keep: int, every: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        model: keras.Model,
+        state: TrainingState,
+        keep: int,
+        every: int = 1,
+    ) -> None:
         self._directory = directory
         self._model = model
+        self._state = state
         self._keep = keep
         self._every = every
-        self.best_score = tf.Variable(-np.inf, dtype=tf.float64)
-        self.best_step = tf.Variable(0, dtype=tf.int64)
-        self.seconds = tf.Variable(0.0, dtype=tf.float64)
+        self._saved_state = {
+            "best_score": tf.Variable(-math.inf, dtype=tf.float64),
+            "best_step": tf.Variable(0, dtype=tf.int64),
+            "seconds": tf.Variable(0.0, dtype=tf.float64),
+        }
         self._checkpoint = tf.train.Checkpoint(
             weights=[variable.value for variable in model.weights],
             optimizer=[variable.value for variable in model.optimizer.variables],
+            # Keras keeps the states of random generators out of `weights`.
             seeds=[
                 variable.value
                 for variable in model.variables
                 if variable.path.endswith("seed_generator_state")
             ],
-            best_score=self.best_score,
-            best_step=self.best_step,
-            seconds=self.seconds,
+            **self._saved_state,
         )
-        # Made by asking for it, and looked for on restoring.
+        # Reading the property creates the counter, which `restore` expects to exist.
         self._checkpoint.save_counter.assign(0)
 
-    @property
-    def step(self) -> int:
-        """Optimizer steps taken."""
-        return int(self._model.optimizer.iterations.value.numpy())
-
     def save(self) -> None:
-        """Write a checkpoint of this step; TensorFlow writes aside and renames.
+        """Write a checkpoint of this step and remove those that are no longer needed.
 
         Raises:
             CheckpointError: It cannot be written; the earlier ones stay.
         """
-        prefix = self._directory / f"step-{self.step}"
+        step = self._state.step
+        for name, variable in self._saved_state.items():
+            variable.assign(getattr(self._state, name))
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._checkpoint.write(str(prefix))
+            # TensorFlow writes to temporary files and renames them, the index last.
+            self._checkpoint.write(self._path(step))
         except (tf.errors.OpError, OSError) as error:
-            self.clear_away()
+            self.remove_incomplete()
             raise CheckpointError(
-                f"{self._directory}: cannot write the checkpoint of step {self.step}: "
-                f"{_reason(error)}"
+                f"{self._directory}: cannot write the checkpoint of step {step}: {_reason(error)}"
             ) from error
-        *_, newest = there = self.there()
-        # One more than are averaged, should the newest turn out to be damaged.
-        kept = {newest, *self._regular(there)[-self._keep - 1 :]}
-        for step in set(there) - kept:
-            self._remove(step)
+        *_, newest = steps = self.steps()
+        # One more than are averaged, in case the newest is damaged.
+        kept = {newest, *self._regular(steps)[-self._keep - 1 :]}
+        for old in set(steps) - kept:
+            self._remove(old)
 
     def restore_latest(
-        self, log: Callable[[str], None] | None = None, begin_again: bool = False
+        self, log: Callable[[str], None] = lambda line: None, allow_restart: bool = False
     ) -> bool:
-        """Go back to the last checkpoint that is whole, if there is one; later ones go.
+        """Restore the latest readable checkpoint and delete newer ones.
 
         Args:
-            log: Told of each one that is damaged.
-            begin_again: Whether to do without any where none is whole.
+            log: Called with a line about each damaged checkpoint.
+            allow_restart: Delete all and start from the beginning if none is readable.
+
+        Returns:
+            Whether a checkpoint was restored.
 
         Raises:
-            CheckpointError: All are damaged, or the last belongs to another model.
+            CheckpointError: All are damaged, or the latest belongs to another model.
         """
-        there = self.there()
-        if not there:
-            return False
-        damaged = []
-        for step in reversed(there):
+        damaged: dict[int, str] = {}
+        for step in reversed(self.steps()):
             damage = self._damage(step)
             if damage is None:
                 break
-            damaged.append(f"{self._path(step)}: damaged: {damage}")
+            damaged[step] = f"{self._path(step)}: damaged: {damage}"
         else:
-            if not begin_again:
-                raise CheckpointError("; ".join(damaged))
-            for each, line in zip(reversed(there), damaged, strict=True):
-                if log:
-                    log(f"{line}; beginning again")
-                self._remove(each)
+            if damaged and not allow_restart:
+                raise CheckpointError("; ".join(damaged.values()))
+            for old, line in damaged.items():
+                log(f"{line}; restarting from the beginning")
+                self._remove(old)
             return False
+        self._restore(step)
+        for newer, line in damaged.items():
+            log(f"{line}; going back to step {step}")
+            self._remove(newer)
+        return True
+
+    def _restore(self, step: int) -> None:
         try:
             self._checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:
             raise CheckpointError(
                 f"{self._path(step)}: does not fit the network of this run: {_reason(error)}"
             ) from error
-        for line in damaged:
-            if log:
-                log(f"{line}; going back to step {step}")
-        for later in there[there.index(step) + 1 :]:
-            self._remove(later)
-        return True
+        for name, variable in self._saved_state.items():
+            setattr(self._state, name, variable.numpy().item())
 
-    def clear_away(self) -> None:
-        """Remove what a kill or a full disk in the midst of writing left behind."""
-        whole = {f"step-{step}" for step in self.there()}
+    def remove_incomplete(self) -> None:
+        """Remove what a killed process or a full disk left of an unfinished checkpoint."""
+        complete = {f"step-{step}" for step in self.steps()}
         for path in self._directory.glob("step-*"):
             # step-8_temp/, or step-8.data-00000-of-00001 without its step-8.index
-            if path.is_dir() or re.split(r"[._]", path.name)[0] not in whole:
+            if path.is_dir() or re.split(r"[._]", path.name)[0] not in complete:
                 system.remove(path)
 
     def average(self) -> list[np.ndarray]:
-        """The mean of the last ``keep`` checkpoints' weights (section 6.1).
+        """Return the mean of the last ``keep`` checkpoints' weights (section 6.1).
 
         Returns:
-            Arrays in the order of `get_weights`.
+            Float32 arrays in the order of `get_weights`.
 
         Raises:
             CheckpointError: One of them cannot be read.
         """
-        paths = [self._path(step) for step in self.averaged()]
+        paths = [self._path(step) for step in self.averaged_steps()]
         sums = [np.zeros(weight.shape, np.float64) for weight in self._model.weights]
         for path in paths:
             try:
@@ -154,18 +165,18 @@ class Checkpoints:
                     total += reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE")
             except _UNREADABLE as error:
                 raise CheckpointError(
-                    f"{path}: cannot be read: {_reason(error)}. Without its files the average "
-                    "is that of the others"
+                    f"{path}: cannot be read: {_reason(error)}. Delete its files to average "
+                    "the other checkpoints"
                 ) from error
         return [(total / len(paths)).astype(np.float32) for total in sums]
 
-    def averaged(self) -> list[int]:
-        """The steps that ``average`` takes: the last ones, the very last in any case."""
-        *earlier, last = self.there()
+    def averaged_steps(self) -> list[int]:
+        """Return the steps that `average` uses: the last regular ones and the very last."""
+        *earlier, last = self.steps()
         return [*self._regular(earlier), last][-self._keep :]
 
-    def there(self) -> list[int]:
-        """Steps of the checkpoints on disk, oldest first."""
+    def steps(self) -> list[int]:
+        """Return the steps of the checkpoints on disk, oldest first."""
         names = (path.name for path in self._directory.glob("step-*.index"))
         matches = (re.fullmatch(r"step-(\d+)\.index", name) for name in names)
         return sorted(int(match[1]) for match in matches if match)
@@ -177,7 +188,7 @@ class Checkpoints:
         return str(self._directory / f"step-{step}")
 
     def _damage(self, step: int) -> str | None:
-        """What is wrong with a checkpoint; TensorFlow compares the checksum of each tensor."""
+        """Return what is wrong with a checkpoint; TensorFlow verifies each tensor's checksum."""
         try:
             reader = tf.train.load_checkpoint(self._path(step))
             for name in reader.get_variable_to_shape_map():
@@ -187,17 +198,14 @@ class Checkpoints:
         return None
 
     def _remove(self, step: int) -> None:
-        # The index first: without it the rest is no checkpoint.
-        for path in sorted(self._directory.glob(f"step-{step}.*"), key=_index_first):
+        # The index first: without it the rest does not count as a checkpoint.
+        files = self._directory.glob(f"step-{step}.*")
+        for path in sorted(files, key=lambda path: path.suffix != ".index"):
             path.unlink(missing_ok=True)
 
 
-def _index_first(path: Path) -> bool:
-    return path.suffix != ".index"
-
-
 def _reason(error: Exception) -> str:
-    """The first line of what TensorFlow says, without what it says of its own insides."""
+    """Return the first line of an error without TensorFlow's notes on its own code."""
     text = (getattr(error, "message", None) or str(error)).strip()
     if not text:
         return type(error).__name__

@@ -1,11 +1,12 @@
-"""How good the weights are now: loss and BLEU on the dev set."""
+"""Scores on the dev set during training: loss, perplexity and BLEU."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+import signal
 from collections.abc import Callable
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -18,30 +19,24 @@ from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import bleu
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Translator
-from keras_transformer.training.reporting.progress import perplexity
+from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.scores import Example, Scores, perplexity
+from keras_transformer.training.state import TrainingState
+from keras_transformer.training.stopping import Stopped, check_signal
 
-Scores = dict[str, float]
-MOST_TOKENS = 16_384
-"""Target tokens in a batch of the loss, at most; one device holds them all."""
-
-
-class Example(NamedTuple):
-    """A dev sentence."""
-
-    source: str
-    reference: str
-    translation: str
+MAX_BATCH_TOKENS = 16_384
+"""Greatest number of target tokens in a batch of the dev loss; one device computes it."""
 
 
 class DevSet:
-    """The held-out pairs of a run, and the network that is judged by them.
+    """The held-out pairs of a run, scored with the current weights of its model.
 
-    One device looks at them, whatever the devices and workers of the training are.
+    One device does this, whatever the devices and workers of the training are.
 
     Args:
-        model: The network in training; its weights of the moment count.
+        model: The model in training, a `TranslationModel`.
         prepared: The data of the run.
-        config: Its configuration.
+        config: The configuration of the run.
     """
 
     def __init__(self, model: keras.Model, prepared: Prepared, config: Config) -> None:
@@ -49,7 +44,7 @@ class DevSet:
         self._plan = BatchPlan(
             prepared.dev.source_lengths,
             prepared.dev.target_lengths,
-            min(config.train.micro_batch_tokens or config.train.batch_tokens, MOST_TOKENS),
+            min(config.train.micro_batch_tokens or config.train.batch_tokens, MAX_BATCH_TOKENS),
             config.train.seed,
         )
         self._language = config.data.target
@@ -57,7 +52,7 @@ class DevSet:
         self._sources = [pair.source for pair in pairs]
         self._references = [pair.target for pair in pairs]
         search = SearchConfig(beam=1, max_extra=config.search.max_extra)
-        # A dev sentence that is too long must not end a training; its pair is cut as well.
+        # A dev sentence that is too long must not end the training; `prepared.dev` is cut too.
         data = dataclasses.replace(config.data, on_long="cut")
         self._translator = Translator(model, prepared.tokenizer, search, data)
 
@@ -69,15 +64,20 @@ class DevSet:
 
         self._sums = sums
 
+    @property
+    def sentences(self) -> int:
+        """Number of sentences that are translated for BLEU."""
+        return len(self._sources)
+
     def evaluate(self, between: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
-        """Measure.
+        """Score the current weights.
 
         Args:
-            between: Called after each batch; what it raises ends the evaluation.
+            between: Called after each batch; an exception that it raises ends the evaluation.
 
         Returns:
-            ``dev_loss``, ``dev_perplexity`` and, where sentences are translated,
-            ``dev_bleu``; and the translations.
+            The scores (``dev_bleu`` only if ``train.dev_sentences`` is not 0), and the
+            translations behind it.
         """
         total = np.zeros(3)
         for inputs, labels in dataset(self._store, self._plan, repeat=False):
@@ -96,27 +96,47 @@ class DevSet:
         return scores, translations
 
     def examples(self, translations: list[str], count: int) -> list[Example]:
-        """The first sentences beside their translations, from `evaluate`."""
-        together = zip(self._sources, self._references, translations, strict=False)
-        return [Example(*texts) for texts in itertools.islice(together, count)]
+        """Return the first ``count`` sentences with their translations from `evaluate`."""
+        columns = zip(self._sources, self._references, translations, strict=False)
+        return [Example(*texts) for texts in itertools.islice(columns, count)]
 
     def attention(self, count: int) -> list[Attention]:
-        """Where the network looks as it translates the first sentences; blank ones give none."""
+        """Return the cross-attention of the first ``count`` sentences; blank ones have none."""
         found = self._translator.translate(self._sources[:count], attention=True)
         return [item.attention for item in found if item.attention]
 
 
-def selection_score(scores: Scores, by: str = "bleu") -> float:
-    """What the best weights have most of: BLEU, or the negative loss.
+def evaluate_on_chief(
+    dev_set: DevSet, distribution: Distribution, state: TrainingState, seconds: float
+) -> tuple[Scores, list[str], float]:
+    """Score the weights on the chief and broadcast the scores; every worker calls this.
 
     Args:
-        scores: From `DevSet.evaluate`.
-        by: "bleu", which stands for the loss where nothing is translated, or "loss".
+        dev_set: The dev set.
+        distribution: The workers.
+        state: State of this worker; a stop signal in it ends the evaluation.
+        seconds: Training time by this worker's clock.
+
+    Returns:
+        The scores, the translations (on the chief only), and the training time by the chief's
+        clock.
+
+    Raises:
+        Stopped: The chief has received a signal meanwhile.
     """
-    return scores["dev_bleu"] if by == "bleu" and "dev_bleu" in scores else -scores["dev_loss"]
-
-
-def format_scores(scores: Scores) -> str:
-    """The scores for people."""
-    names = {"dev_loss": "dev loss", "dev_perplexity": "dev perplexity", "dev_bleu": "dev BLEU"}
-    return ", ".join(f"{names[name]} {value:.2f}" for name, value in scores.items())
+    names = ["dev_loss", "dev_perplexity", *["dev_bleu"] * bool(dev_set.sentences)]
+    scores: Scores = {}
+    translations: list[str] = []
+    stopped = None
+    if distribution.chief:
+        try:
+            scores, translations = dev_set.evaluate(lambda: check_signal(state))
+        except Stopped as stop:
+            stopped = stop
+    values = [scores.get(name, math.nan) for name in names]
+    *values, seconds, interrupted = distribution.broadcast_from_chief(
+        [*values, seconds, float(stopped is not None)]
+    )
+    if interrupted:
+        raise stopped or Stopped(signal.SIGTERM)
+    return dict(zip(names, values, strict=True)), translations, seconds

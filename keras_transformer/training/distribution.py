@@ -1,8 +1,8 @@
-"""Where training runs: the devices of one machine, or several workers.
+"""Devices and workers of a training run.
 
-A worker is a process with devices of its own, on this machine or another. Which workers there
-are, TensorFlow's ``TF_CONFIG`` says, or Slurm. All of them run the same program and take the
-same decisions; the chief, the first one, alone writes the run folder and looks at the dev set.
+A worker is a process with devices of its own, on this machine or another. ``TF_CONFIG`` or
+Slurm's variables describe the workers. All workers run the same program and take the same
+decisions. The first one is the chief; it alone writes the run folder and scores the dev set.
 """
 
 from __future__ import annotations
@@ -17,21 +17,18 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import (
-    expand_hostlist,
-    expand_tasks_per_node,
-)
 
+from keras_transformer.compat.tensorflow import slurm_tasks
 from keras_transformer.data.batches import Shards
 from keras_transformer.errors import UserError
 
 WORKER_LOST = 75
-"""The exit status of a worker that another one has left: try again, as sendmail has it."""
+"""Exit status of a worker that has lost another one: EX_TEMPFAIL of sysexits.h, "try again"."""
 SLURM_PORT = 8888
-"""Where the workers of a Slurm job meet; the second one of a node has the next port."""
+"""Port of a node's first worker in a Slurm job; the second one has the next port."""
 
 
-# What no other worker can be the cause of.
+# Errors that another worker cannot cause.
 _OWN_FAULTS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.InvalidArgumentError,
@@ -42,63 +39,66 @@ _OWN_FAULTS = (
 
 
 class DistributionError(UserError):
-    """Devices or workers that are not there."""
+    """Devices or workers are not available or do not fit together."""
 
 
 class Distribution:
-    """The strategy of a training, and what its workers say to one another.
+    """Distribution strategy of a run, and communication between its workers.
 
     Args:
-        devices: "auto" (all GPUs, or the CPU where there is none), "cpu", "gpu", or with a
-            number, "cpu:2" (the CPU as two devices) or "gpu:2" (the first two).
+        devices: "auto" (all GPUs, or the CPU if there is none), "cpu", "gpu", or with a
+            number, "cpu:2" (the CPU as two devices) or "gpu:2" (the first two GPUs).
 
     Attributes:
-        strategy: What the model is built under.
-        workers: How many processes train together.
-        worker: The number of this one; 0 is the chief.
+        strategy: The strategy; the model is built in its scope.
+        workers: Number of processes that train together.
+        worker: Number of this process; 0 is the chief.
 
     Raises:
-        DistributionError: Devices or workers that cannot be had.
+        DistributionError: Devices or workers are not available.
     """
 
     strategy: tf.distribute.Strategy
 
     def __init__(self, devices: str = "auto") -> None:
         self.workers, self.worker = 1, 0
-        self._add = tf.function(self._added_up, autograph=False)
+        self._sum_graph = tf.function(self._sum_over_workers, autograph=False)
         resolver = _cluster()
-        _set_up(devices, alone=resolver is None)
+        _configure_devices(devices, single_worker=resolver is None)
         if resolver is None:
             found = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
             self.strategy = tf.distribute.MirroredStrategy([device.name for device in found])
         else:
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
             jobs = resolver.cluster_spec().as_dict()
-            self.workers = sum(len(places) for places in jobs.values())
+            self.workers = sum(len(addresses) for addresses in jobs.values())
             after_chief = resolver.task_type == "worker" and "chief" in jobs
             self.worker = resolver.task_id + after_chief
 
     @property
     def chief(self) -> bool:
-        """Whether this worker is the one that writes."""
+        """Whether this worker writes the run folder."""
         return self.worker == 0
 
     @property
     def devices(self) -> int:
-        """Devices of all workers."""
+        """Number of devices of all workers together."""
         return int(self.strategy.num_replicas_in_sync)
 
     @property
     def shards(self) -> Shards:
-        """Shards of each batch for the devices of this worker."""
+        """The shards of each batch that this worker's devices take."""
         here = self.devices // self.workers
         return Shards(self.devices, self.worker * here, here)
 
     def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
-        """Numbers of the chief, told to all: every worker calls it, and waits for the others.
+        """Broadcast the chief's values; every worker calls this and waits for the others.
 
         Args:
-            values: What the chief tells; of the others only the length counts.
+            values: The values on the chief; on the other workers only their number matters.
+
+        Returns:
+            The chief's values, on every worker.
         """
         if self.workers == 1:
             return list(values)
@@ -106,15 +106,15 @@ class Distribution:
         return [float(value) for value in self.all_reduce_sum(own)]
 
     def wait(self) -> None:
-        """Go on once every worker is here."""
+        """Wait until every worker has called this."""
         self.broadcast_from_chief([0.0])
 
     @contextlib.contextmanager
     def exit_on_lost_worker(self) -> Iterator[None]:
-        """Within, the loss of another worker ends this one in a line.
+        """End this worker with one line when another one is lost inside the block.
 
         Raises:
-            SystemExit: With `WORKER_LOST`.
+            SystemExit: With status `WORKER_LOST`.
         """
         try:
             yield
@@ -124,40 +124,50 @@ class Distribution:
             if self.workers == 1:
                 raise
             print(
-                f"worker {self.worker}: another worker is gone ({type(error).__name__}); all "
-                "must begin again, with --resume",
+                f"worker {self.worker}: another worker is gone ({type(error).__name__}); "
+                "restart all workers with --resume",
                 file=sys.stderr,
                 flush=True,
             )
             raise SystemExit(WORKER_LOST) from error
 
     def all_reduce_sum(self, own: tf.Tensor) -> np.ndarray:
-        """A tensor of each worker, added up over the workers."""
-        return np.asarray(self._add(own))
+        """Return the sum of ``own`` over the workers; every worker calls this.
 
-    def _added_up(self, own: tf.Tensor) -> Any:
-        def on_each_device() -> tf.Tensor:
+        Args:
+            own: A float tensor of the same shape on every worker.
+        """
+        return np.asarray(self._sum_graph(own))
+
+    def any_worker(self, flags: list[bool]) -> list[bool]:
+        """Return which flags are set on at least one worker; every worker calls this."""
+        if self.workers == 1:
+            return flags
+        return (self.all_reduce_sum(tf.constant(flags, tf.float64)) > 0).tolist()
+
+    def _sum_over_workers(self, own: tf.Tensor) -> Any:
+        def replica_sum() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
             # A worker with several devices counts once.
             first = replica.replica_id_in_sync_group % self.shards.count == 0
             mine = tf.where(first, own, tf.zeros_like(own))
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
 
-        return self.strategy.experimental_local_results(self.strategy.run(on_each_device))[0]
+        return self.strategy.experimental_local_results(self.strategy.run(replica_sum))[0]
 
 
 def _cluster() -> Any:
-    """A resolver of the cluster that the environment describes; None where it is one process.
+    """Return a resolver of the cluster in the environment, or None for a single process.
 
     Raises:
-        DistributionError: The description makes no sense.
+        DistributionError: The description of the cluster is invalid.
     """
     if os.environ.get("TF_CONFIG"):
         _check_tf_config(os.environ["TF_CONFIG"])
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec({"worker": slurm_places()}),
+            tf.train.ClusterSpec({"worker": slurm_addresses()}),
             task_type="worker",
             task_id=int(os.environ["SLURM_PROCID"]),
             rpc_layer="grpc",
@@ -165,28 +175,26 @@ def _cluster() -> Any:
     else:
         return None
     jobs = resolver.cluster_spec().as_dict()
-    return resolver if sum(len(places) for places in jobs.values()) > 1 else None
+    return resolver if sum(len(addresses) for addresses in jobs.values()) > 1 else None
 
 
-def slurm_places() -> list[str]:
-    """Host and port of each task of a Slurm step, in the order of their numbers.
-
-    TensorFlow's own resolver for Slurm wants to know GPUs, and fails where there are none.
+def slurm_addresses() -> list[str]:
+    """Return HOST:PORT of each task of this Slurm step, in the order of their numbers.
 
     Raises:
-        DistributionError: Slurm's variables do not say.
+        DistributionError: Slurm's variables are missing or invalid.
     """
     hosts, counts = (
         os.environ.get(f"SLURM_STEP_{name}", "") for name in ("NODELIST", "TASKS_PER_NODE")
     )
     try:
-        tasks = zip(expand_hostlist(hosts), expand_tasks_per_node(counts), strict=True)
-        return [f"{host}:{SLURM_PORT + i}" for host, count in tasks for i in range(count)]
-    except (ValueError, TypeError) as error:
+        tasks = slurm_tasks(hosts, counts)
+    except ValueError as error:
         raise DistributionError(
             "SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE: expected hosts and their tasks, as "
             f"node[1-2] and 4(x2), got {hosts!r} and {counts!r}: {error}"
         ) from None
+    return [f"{host}:{SLURM_PORT + i}" for host, count in tasks for i in range(count)]
 
 
 def _check_tf_config(text: str) -> None:
@@ -204,8 +212,8 @@ def _check_tf_config(text: str) -> None:
         )
 
 
-def _set_up(spec: str, alone: bool) -> None:
-    """Make the devices that ``spec`` asks for; TensorFlow must not have started yet."""
+def _configure_devices(spec: str, single_worker: bool) -> None:
+    """Configure the devices of ``spec``; TensorFlow must not have started yet."""
     match = re.fullmatch(r"(auto|cpu|gpu)(?::([1-9]\d*))?", spec)
     if not match or (match[1] == "auto" and match[2]):
         raise DistributionError(f"--devices: expected auto, cpu, gpu, cpu:N or gpu:N, got {spec}")
@@ -215,10 +223,10 @@ def _set_up(spec: str, alone: bool) -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if kind == "gpu" and (not gpus or count > len(gpus)):
         raise DistributionError(f"--devices: expected at most the {len(gpus)} GPUs, got {spec}")
-    if kind == "cpu" and count > 1 and not alone:
+    if kind == "cpu" and count > 1 and not single_worker:
         raise DistributionError(
-            f"--devices: expected cpu where there are several workers, each of which takes its "
-            f"CPU as one device, got {spec}"
+            "--devices: expected cpu with several workers, each of which uses its CPU as one "
+            f"device, got {spec}"
         )
     if kind == "gpu":
         tf.config.set_visible_devices(gpus[: count or None], "GPU")
@@ -226,9 +234,9 @@ def _set_up(spec: str, alone: bool) -> None:
     tf.config.set_visible_devices([], "GPU")
     if count:
         device = tf.config.list_physical_devices("CPU")[0]
-        parts = [tf.config.LogicalDeviceConfiguration()] * count
-        with contextlib.suppress(RuntimeError):  # has started: what there is, is checked below
-            tf.config.set_logical_device_configuration(device, parts)
+        configurations = [tf.config.LogicalDeviceConfiguration()] * count
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started: checked below
+            tf.config.set_logical_device_configuration(device, configurations)
         found = len(tf.config.list_logical_devices("CPU"))
         if found != count:
             raise DistributionError(

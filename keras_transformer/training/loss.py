@@ -20,25 +20,32 @@ class TokenLoss(NamedTuple):
     """() float32, number of real tokens."""
 
 
-def label_smoothed_cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, smoothing: float
-) -> TokenLoss:
-    """Return the loss against the label mixed with the uniform distribution.
+def token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0) -> tf.Tensor:
+    """Return the loss of each token against the label mixed with the uniform distribution.
 
     With smoothing e and V tokens the target distribution q is (1 - e) onehot(label) + e / V
     (Szegedy et al. 2015), and the loss of a position -Σ q log P.
 
     Args:
         logits: (B, T, V).
-        labels: (B, T) ids; positions of ``PAD`` do not count.
+        labels: (B, T) ids; the loss at ``PAD`` is 0.
         smoothing: e, probability mass spread evenly over the vocabulary.
+
+    Returns:
+        (B, T) float32.
     """
     log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))  # (B, T, V)
     log_loss = -tf.gather(log_p, labels, batch_dims=2)  # (B, T)
     loss = (1 - smoothing) * log_loss - smoothing * tf.reduce_mean(log_p, axis=-1)
-    real = tf.cast(labels != PAD, tf.float32)
+    return loss * tf.cast(labels != PAD, tf.float32)
+
+
+def label_smoothed_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, smoothing: float
+) -> TokenLoss:
+    """Return the sums of `token_losses` over real tokens, with smoothing and without."""
     return TokenLoss(
-        tf.reduce_sum(loss * real),
-        tf.stop_gradient(tf.reduce_sum(log_loss * real)),
-        tf.reduce_sum(real),
+        tf.reduce_sum(token_losses(logits, labels, smoothing)),
+        tf.stop_gradient(tf.reduce_sum(token_losses(logits, labels))),
+        tf.reduce_sum(tf.cast(labels != PAD, tf.float32)),
     )

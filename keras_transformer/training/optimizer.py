@@ -1,4 +1,4 @@
-"""Optimizers for gradients that have been added up over all replicas before they reach them."""
+"""Adam for gradients that the training step has already summed over all replicas."""
 
 from __future__ import annotations
 
@@ -7,51 +7,52 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-
-class Reduced:
-    """Mixed into a Keras optimizer: gradients are taken as they are.
-
-    Keras' own optimizers add them up over replicas themselves, after clipping: then each
-    replica clips by the norm of its own share, and training depends on the number of devices.
-    Here the step adds up, divides by the tokens and clips, in this order.
-    """
-
-    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
-        return grads_and_vars
-
-    def finalize_variable_values(self, var_list: Any) -> None:
-        """Nothing: `fit` would put the moving average of the weights in their place."""
-
-    def ema_weights(self) -> list[tf.Tensor]:
-        """The exponential average of each trainable weight; none without ``use_ema``."""
-        averages = self._model_variables_moving_average if self.use_ema else []  # type: ignore[attr-defined]
-        return [variable.value for variable in averages]
+from keras_transformer.compat.keras import ReducedGradients, adam_moments
+from keras_transformer.config import Config
+from keras_transformer.training.schedule import NoamSchedule
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class ReducedAdam(Reduced, keras.optimizers.Adam):
-    """Adam (section 5.3); each variable is updated by one operation of TensorFlow, not by ten."""
+class ReducedAdam(ReducedGradients, keras.optimizers.Adam):
+    """Adam (section 5.3) with one fused TensorFlow operation per variable."""
 
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
-        """Update a variable and its moments, on the device that holds them.
+        """Update a variable and its moments on the device that holds them.
 
         Args:
-            gradient: Of the variable's shape.
-            variable: The one to update.
+            gradient: Same shape as the variable.
+            variable: The TensorFlow variable to update.
             learning_rate: Float scalar.
         """
-        place = self._get_variable_index(variable)
-        moments = self._momentums[place].value, self._velocities[place].value
-        steps = tf.cast(self.iterations.value, tf.float32) + 1.0
+        first, second = adam_moments(self, variable)
+        step = tf.cast(self.iterations.value, tf.float32) + 1.0
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=moments[0].handle,
-            v=moments[1].handle,
-            beta1_power=self.beta_1**steps,
-            beta2_power=self.beta_2**steps,
+            m=first.handle,
+            v=second.handle,
+            beta1_power=self.beta_1**step,
+            beta2_power=self.beta_2**step,
             lr=tf.cast(learning_rate, tf.float32),
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,
             grad=tf.cast(gradient, tf.float32),
         )
+
+
+def build_optimizer(config: Config) -> ReducedAdam:
+    """Return the optimizer of a configuration, with its learning rate schedule and EMA.
+
+    Args:
+        config: ``train.adam_*``, ``train.warmup_steps``, ``train.learning_rate_factor`` and
+            ``train.ema_decay`` are used, and ``model.d_model`` for the schedule.
+    """
+    train = config.train
+    return ReducedAdam(
+        NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
+        train.adam_beta_1,
+        train.adam_beta_2,
+        train.adam_epsilon,
+        use_ema=train.ema_decay > 0,
+        ema_momentum=train.ema_decay,
+    )

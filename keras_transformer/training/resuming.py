@@ -1,32 +1,99 @@
-"""What a run that goes on must have in common with its beginning."""
+"""Opening a run folder, and resuming the run in it."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from keras_transformer.config import Config, to_dict
-from keras_transformer.run import RunError
+import tensorflow as tf
 
-# What may differ: nothing that the weights or the data depend on. micro_batch_tokens changes the
-# order in which sums are added up, and what dropout draws, no more than other devices would.
-# dev_sentences is none of them, since BLEU of other sentences cannot tell which is best.
-RESUMABLE = (
-    "max_steps",
-    "max_minutes",
-    "log_every",
-    "tensorboard",
-    "micro_batch_tokens",
-    "gradient_checkpointing",
-    "patience",
-    "keep_best",
-)
+from keras_transformer.config import RESUMABLE, Config, to_dict
+from keras_transformer.data.prepared import Prepared
+from keras_transformer.run import Run, RunError
+from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.parts import TrainingParts
+from keras_transformer.training.scores import is_checkpoint
 
-# What no option makes acceptable: the encoded text and the embeddings are made for it.
+# Fields that no option makes changeable: the encoded text and the embeddings depend on them.
 _TOKENIZER = ("source", "target", "algorithm", "vocabulary_size", "joint")
 
 
+@contextlib.contextmanager
+def open_run(
+    config: Config,
+    path: Path,
+    resume: bool,
+    accept_changes: bool,
+    distribution: Distribution,
+    log: Callable[[str], None],
+) -> Iterator[tuple[Run, Prepared]]:
+    """Open the run folder on every worker; the chief makes it, prepares its data and locks it.
+
+    Args:
+        config: As for `trainer.train`.
+        path: As for `trainer.train`.
+        resume: As for `trainer.train`.
+        accept_changes: As for `trainer.train`.
+        distribution: The workers; all of them call this.
+        log: Called on the chief with lines about the data.
+
+    Yields:
+        The run with its configuration complete, and its data.
+
+    Raises:
+        UserError: The folder, the data or the configuration cannot be used.
+        DistributionError: On the other workers, if the chief fails.
+    """
+    with contextlib.ExitStack() as stack:
+        if distribution.chief:
+            try:
+                opened = _open_as_chief(config, path, resume, accept_changes, log, stack)
+            except BaseException:
+                with contextlib.suppress(tf.errors.OpError):  # the first error matters more
+                    distribution.broadcast_from_chief([0.0])
+                raise
+            distribution.broadcast_from_chief([1.0])
+        else:
+            opened = _open_after_chief(config, path, resume, distribution)
+        yield opened
+
+
+def _open_as_chief(
+    config: Config,
+    path: Path,
+    resume: bool,
+    accept_changes: bool,
+    log: Callable[[str], None],
+    stack: contextlib.ExitStack,
+) -> tuple[Run, Prepared]:
+    if not resume:
+        run, prepared = Run.create(path, config, log)
+        stack.enter_context(run.locked())
+        return run, prepared
+    run = Run.open(path)
+    config = with_vocabulary_of(run.config, config)
+    check_resumable(run.config, config, accept_changes)
+    run = dataclasses.replace(run, config=config)
+    stack.enter_context(run.locked())
+    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
+
+
+def _open_after_chief(
+    config: Config, path: Path, resume: bool, distribution: Distribution
+) -> tuple[Run, Prepared]:
+    if not all(distribution.broadcast_from_chief([0.0])):
+        raise DistributionError("the chief could not start; see its own message")
+    run = Run.open(path)
+    if resume:
+        run = dataclasses.replace(run, config=with_vocabulary_of(run.config, config))
+    return run, run.prepared(lambda line: None)
+
+
 def with_vocabulary_of(old: Config, new: Config) -> Config:
-    """``new``, with the sizes of ``old`` where it leaves them to the tokenizer."""
+    """Return ``new`` with the vocabulary sizes of ``old`` where it leaves them to the tokenizer."""
     sizes = {
         name: getattr(new.model, name) or getattr(old.model, name)
         for name in ("source_vocabulary_size", "target_vocabulary_size")
@@ -35,13 +102,13 @@ def with_vocabulary_of(old: Config, new: Config) -> Config:
 
 
 def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> None:
-    """Refuse changes that would make another run of it.
+    """Refuse changes of the configuration that would make it another run.
 
     Args:
         old: The configuration of the run.
-        new: The configuration that it is to go on with.
-        accept_changes: Let all pass but those of the vocabulary. (Whether the network still
-            fits, its checkpoint tells.)
+        new: The configuration with which it is resumed.
+        accept_changes: Accept all changes but those of the vocabulary. (Restoring the
+            checkpoint shows whether the network still fits.)
 
     Raises:
         RunError: Names each field that differs, with both values.
@@ -50,18 +117,67 @@ def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> N
     before, after = to_dict(old), to_dict(new)
     for section in ("model", "data", "train"):
         for name, value in before[section].items():
-            known = section == "train" and name in RESUMABLE
+            resumable = section == "train" and name in RESUMABLE
             accepted = accept_changes and not (section == "data" and name in _TOKENIZER)
-            if after[section][name] != value and not known and not accepted:
+            if after[section][name] != value and not resumable and not accepted:
                 differences.append(f"{section}.{name}: {value!r}, now {after[section][name]!r}")
     if differences:
         raise RunError(
-            "the run was begun with other values: "
+            "the run was started with other values: "
             + "; ".join(differences)
             + (
                 ". Its vocabulary cannot change"
                 if accept_changes
                 else f". Only {', '.join('train.' + name for name in RESUMABLE)} and search.* may "
-                "change; with --accept_changes others too, at your own judgement"
+                "change; --accept_changes accepts other changes too, at your own risk"
             )
+        )
+
+
+def restore(parts: TrainingParts) -> list[dict[str, Any]]:
+    """Restore the last checkpoint, if any, and drop the records of later steps.
+
+    Every worker calls this.
+
+    Returns:
+        The records of metrics.jsonl up to the restored step.
+
+    Raises:
+        CheckpointError: No checkpoint can be read, or the network does not fit.
+        RunError: The run has best weights, but no checkpoint is left.
+        DistributionError: The workers see different checkpoints.
+    """
+    run, run_log, state = parts.run, parts.run_log, parts.state
+    if parts.distribution.chief:
+        parts.checkpoints.remove_incomplete()
+    # With one record, the first checkpoint may have been interrupted while it was written.
+    scored = [record for record in run_log.records() if is_checkpoint(record)]
+    restored = parts.checkpoints.restore_latest(run_log.line, allow_restart=len(scored) < 2)
+    parts.distribution.wait()  # until all have read, before the chief writes
+    _check_same_step(parts)
+    if not restored and run.best_weights.exists() and len(scored) > 1:
+        raise RunError(
+            f"{run.path / 'checkpoints'}: no checkpoint is left to resume from; "
+            f"{run.best_weights.name} still translates. Remove it to start from the beginning"
+        )
+    if parts.distribution.chief:
+        run.write_config()  # only once the checkpoint is known to fit
+    records = run_log.truncate(state.step)
+    parts.reporter.truncate(state.step)
+    for record in records:
+        # Averages are scored after the last checkpoint, which does not hold their score.
+        if not is_checkpoint(record):
+            parts.best.offer_record(record)
+    if restored:
+        run_log.line(f"resuming after step {state.step}")
+    return records
+
+
+def _check_same_step(parts: TrainingParts) -> None:
+    step = parts.state.step
+    [chief_step] = parts.distribution.broadcast_from_chief([step])
+    if chief_step != step:
+        raise DistributionError(
+            f"{parts.run.path}: expected the chief's checkpoint of step {chief_step:.0f}, found "
+            f"that of step {step}; all workers must see the same run folder"
         )

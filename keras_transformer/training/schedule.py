@@ -1,4 +1,4 @@
-"""The paper's learning rate (section 5.3)."""
+"""Learning rate schedule of the paper (section 5.3)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), equation 3.
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5), equation 3.
 
-    Keras counts updates from 0 and the paper from 1: the first update uses step 1, so
-    that its rate is neither zero nor infinite.
+    Keras counts updates from 0, the paper from 1: the first update uses step 1, so that its
+    rate is neither zero nor infinite.
 
     Args:
-        d_model: D, width of the model.
-        warmup_steps: Updates of rising rate.
+        d_model: D, the model's width.
+        warmup_steps: Number of updates with a rising rate.
         factor: Multiplies the paper's rate.
 
     Raises:
@@ -34,13 +34,19 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.factor = factor
 
     def __call__(self, step: Any) -> tf.Tensor:
-        """The rate of the update after ``step`` finished ones, a float32 scalar."""
+        """Return the rate of the next update.
+
+        Args:
+            step: Number of updates done, an integer scalar of any kind.
+
+        Returns:
+            () float32.
+        """
         number = tf.cast(step, tf.float32) + 1.0
         rate = tf.minimum(number**-0.5, number * self.warmup_steps**-1.5)
         return self.factor * self.d_model**-0.5 * rate
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, plain numbers."""
         return {
             "d_model": self.d_model,
             "warmup_steps": self.warmup_steps,

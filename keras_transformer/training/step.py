@@ -1,4 +1,4 @@
-"""The training step: sums over real tokens, divided once, whatever the split of the batch."""
+"""Training step: sums over real tokens, divided once, however the batch is split."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_transformer.compat.keras import DistributedModel
+from keras_transformer.config import Config
 from keras_transformer.model import transformer
 from keras_transformer.model.kernels.dropout import dropout_seed
 from keras_transformer.training.fused_loss import projected_loss
 from keras_transformer.training.loss import TokenLoss
+from keras_transformer.training.optimizer import build_optimizer
 
 
 class StepOptions(NamedTuple):
-    """What a step does beside the model and its optimizer."""
+    """Options of a training step."""
 
     smoothing: float = 0.0
     """Label smoothing."""
     seed: int = 1
-    """Of dropout."""
+    """Seed of dropout."""
     micro_batches: int = 1
-    """Parts that a device computes one after the other, adding up their gradients."""
+    """Micro-batches that a device processes in turn, accumulating their gradients."""
     clip_norm: float = 0.0
-    """Greatest norm of all gradients together; 0 leaves them as they are."""
+    """Greatest global norm of the gradients; 0 disables clipping."""
     jit: bool = False
-    """Compile with XLA."""
+    """Compile the step with XLA."""
 
 
-class _Sums(NamedTuple):
-    """Over the tokens of one device, or of all."""
+class _StepSums(NamedTuple):
+    """Sums over the tokens of one micro-batch, one device or all devices; () float32 each."""
 
     loss: tf.Tensor
     log_loss: tf.Tensor
@@ -37,106 +40,69 @@ class _Sums(NamedTuple):
     target_tokens: tf.Tensor
 
 
-class TranslationModel(keras.Model):
-    """The network with a training step that counts tokens.
+class TranslationModel(DistributedModel):
+    """Transformer whose training step normalises by the number of real tokens.
 
-    The loss and the tokens are summed over the pieces that a device takes one after the
-    other, then over the devices of all workers; the gradient of the sum is divided by the
-    tokens, then clipped. So the update is that of the mean over all real tokens of the batch,
-    however it is spread. (Keras divides by rows and devices, clips on each device, and counts
-    accumulated pieces as steps of the learning rate.)
+    Loss and tokens are summed over the micro-batches of each device, then over the devices of
+    all workers. The gradient of the sum is divided by the number of tokens, then clipped. So
+    the update is that of the mean over all real tokens of the batch, however the batch is
+    split. (Keras divides by rows and devices, clips on each device, and counts each accumulated
+    micro-batch as a step of the learning rate schedule.)
 
-    Made by `transformer.build(config, dtype, TranslationModel)`, then `configure`.
+    Build it by `transformer.build(config, dtype, TranslationModel)`, then call `configure`.
     """
 
     def configure(self, optimizer: keras.optimizers.Optimizer, options: StepOptions) -> None:
-        """Set what `fit` needs; call it in the scope of the distribution strategy.
+        """Build the optimizer and compile; call it in the scope of the distribution strategy.
 
         Args:
-            optimizer: Takes gradients as they are, such as `ReducedAdam`; its learning rate
-                sees one step for each batch.
-            options: What a step does.
+            optimizer: An optimizer with `compat.keras.ReducedGradients`, such as `ReducedAdam`.
+                Its learning rate schedule counts batches, not micro-batches.
+            options: Options of the step.
 
         Raises:
-            ValueError: XLA with several pieces.
+            ValueError: XLA with several micro-batches.
         """
         if options.jit and options.micro_batches > 1:
-            raise ValueError(f"pieces: expected 1 with jit, got {options.micro_batches}")
+            raise ValueError(f"micro_batches: expected 1 with jit, got {options.micro_batches}")
         self._features = transformer.features(self)
         self._options = options
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=options.jit)
 
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """None: each step returns its own sums, already added up over devices and workers."""
-        return []
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Nothing: the model is functional and the optimizer built.
-
-        Keras would draw one batch more than it trains on, and average the batches of the
-        replicas, which fails where they differ in size.
-        """
-
-    def make_train_function(self, force: bool = False) -> Any:
-        """The function that `fit` calls: a step on every device.
-
-        Keras' own takes the mean of what the devices return, in a way that several workers
-        cannot; here they all return the same.
-        """
-        made = getattr(self, "train_function", None)
-        if made is not None and not force:
-            return made
-        strategy = self.distribute_strategy
-
-        @tf.function(autograph=False, reduce_retracing=True, jit_compile=self._options.jit)
-        def on_each_device(data: Any) -> Any:
-            return strategy.run(self.train_step, args=(data,))
-
-        @tf.function(autograph=False, reduce_retracing=True)
-        def step(iterator: Any) -> dict[str, tf.Tensor]:
-            results = on_each_device(iterator.get_next())
-            return {
-                name: strategy.experimental_local_results(value)[0]
-                for name, value in results.items()
-            }
-
-        self.train_function = step
-        return step
-
     def token_loss(self, inputs: Any, labels: tf.Tensor, training: bool) -> TokenLoss:
-        """Loss over the real tokens of a batch.
+        """Return the loss summed over the real tokens of a batch (section 5.4).
 
         Args:
-            inputs: ``{"source": (B, S), "target": (B, T)}`` ids.
-            labels: (B, T) ids.
-            training: Whether dropout is on.
+            inputs: ``{"source": (B, S), "target": (B, T)}``, int32 ids.
+            labels: (B, T) int32 ids.
+            training: Whether dropout is applied.
         """
-        features = self._features(inputs, training=training)
+        features = self._features(inputs, training=training)  # (B, T, D)
         matrix = transformer.projection(self).matrix
         options = self._options
         return projected_loss(features, matrix, labels, options.smoothing, fixed_shapes=options.jit)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """One update from ``(inputs, labels)``, in replica context.
+        """Make one update, in replica context.
 
         Args:
-            data: This device's share of the batch; it may be empty.
+            data: ``(inputs, labels)`` as in `token_loss`: this device's shard of the batch,
+                which may have no real token.
 
         Returns:
-            Of the whole batch, the same on every device: ``loss`` and ``log_loss``, means
-            over its tokens, ``source_tokens``, ``target_tokens``, and ``gradient_norm`` before
-            clipping; float32 scalars.
+            Values of the whole batch, equal on all devices, () float32 each: ``loss`` and
+            ``log_loss`` (means over its tokens), ``source_tokens``, ``target_tokens`` and
+            ``gradient_norm`` before clipping.
         """
-        sums, gradients = self._summed_gradients(*data)
+        sums, gradients = self._accumulated_gradients(*data)
         replica = tf.distribute.get_replica_context()
         if replica.num_replicas_in_sync > 1:
-            # Dense before they are added up: replicas touch different rows of the embedding.
-            *gradients, together = replica.all_reduce(
+            # The gradients are dense: replicas touch different rows of the embedding.
+            *gradients, stacked = replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, [*gradients, tf.stack(sums)]
             )
-            sums = _Sums(*tf.unstack(together, len(_Sums._fields)))
+            sums = _StepSums(*tf.unstack(stacked, len(_StepSums._fields)))
         tokens = tf.maximum(sums.target_tokens, 1.0)
         norm = tf.linalg.global_norm(gradients) / tokens
         scale = 1.0 / tokens
@@ -151,53 +117,77 @@ class TranslationModel(keras.Model):
             "gradient_norm": norm,
         }
 
-    def _summed_gradients(self, inputs: Any, labels: tf.Tensor) -> tuple[_Sums, list[tf.Tensor]]:
-        """Sums of this device's share, and the gradients of its summed loss, dense."""
+    def _accumulated_gradients(
+        self, inputs: Any, labels: tf.Tensor
+    ) -> tuple[_StepSums, list[tf.Tensor]]:
+        """Return the sums of this device's shard and the dense gradients of its summed loss."""
         replica = tf.distribute.get_replica_context()
-        # Dropout depends on nothing but seed, step, device and piece: a run that goes on
-        # draws what it would have drawn, and no state has to be kept.
+        # Dropout depends on seed, step, device and micro-batch only: a resumed run draws the
+        # same masks, and no state has to be saved.
         seed = tf.constant([self._options.seed, 0])
         for number in (self.optimizer.iterations.value, replica.replica_id_in_sync_group):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(number, tf.int32))
         micro_batches = self._options.micro_batches
         if micro_batches == 1:
-            return self._piece(inputs, labels, seed)
+            return self._gradients(inputs, labels, seed)
 
         rows = tf.shape(labels)[0]
         batch = inputs | {"labels": labels}
 
-        def add(i: tf.Tensor, sums: _Sums, gradients: list[tf.Tensor]) -> Any:
-            some = {
+        def add(i: tf.Tensor, sums: _StepSums, gradients: list[tf.Tensor]) -> Any:
+            micro_batch = {
                 name: _trimmed(ids[i * rows // micro_batches : (i + 1) * rows // micro_batches])
                 for name, ids in batch.items()
             }
-            more, further = self._piece(
-                some, some.pop("labels"), tf.random.experimental.stateless_fold_in(seed, i)
+            new = self._gradients(
+                micro_batch,
+                micro_batch.pop("labels"),
+                tf.random.experimental.stateless_fold_in(seed, i),
             )
-            return i + 1, *tf.nest.map_structure(tf.add, (sums, gradients), (more, further))
+            return i + 1, *tf.nest.map_structure(tf.add, (sums, gradients), new)
 
         zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
         _, sums, gradients = tf.while_loop(
             lambda i, *_: i < micro_batches,
             add,
-            (0, _Sums(*[tf.constant(0.0)] * len(_Sums._fields)), zeros),
+            (0, _StepSums(*[tf.constant(0.0)] * len(_StepSums._fields)), zeros),
             parallel_iterations=1,
         )
         return sums, gradients
 
-    def _piece(
+    def _gradients(
         self, inputs: Any, labels: tf.Tensor, seed: tf.Tensor
-    ) -> tuple[_Sums, list[tf.Tensor]]:
+    ) -> tuple[_StepSums, list[tf.Tensor]]:
+        """Return the sums of one micro-batch and the dense gradients of its summed loss."""
         with dropout_seed(seed), tf.GradientTape() as tape:
             result = self.token_loss(inputs, labels, training=True)
             variables = [variable.value for variable in self.trainable_variables]
             gradients = tape.gradient(result.loss, variables)
         source_tokens = tf.math.count_nonzero(inputs["source"], dtype=tf.float32)
-        sums = _Sums(result.loss, result.log_loss, source_tokens, result.tokens)
+        sums = _StepSums(result.loss, result.log_loss, source_tokens, result.tokens)
         return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
+def build_model(config: Config, micro_batches: int) -> TranslationModel:
+    """Return the model of a configuration with its optimizer, ready for `fit`.
+
+    Call it in the scope of the distribution strategy.
+
+    Args:
+        config: The configuration; both vocabulary sizes are set.
+        micro_batches: Micro-batches per device and batch, 1 or more.
+    """
+    train = config.train
+    dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
+    model = transformer.build(config.model, dtype, TranslationModel, train.gradient_checkpointing)
+    options = StepOptions(
+        train.label_smoothing, train.seed, micro_batches, train.clip_norm, train.jit
+    )
+    model.configure(build_optimizer(config), options)
+    return model
+
+
 def _trimmed(ids: tf.Tensor) -> tf.Tensor:
-    """(B, T) ids without the columns at the end that only pad."""
+    """Return (B, T) ids without the last columns that are padding in every row."""
     longest = tf.reduce_max(tf.math.count_nonzero(ids, axis=1, dtype=tf.int32))
     return ids[:, : tf.maximum(longest, 1)]

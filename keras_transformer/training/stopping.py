@@ -1,4 +1,4 @@
-"""Leaving in good order: SIGTERM, as preemption sends it, and Ctrl-C."""
+"""Graceful stop on SIGTERM, which preemption sends, and on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+from keras_transformer.training.state import TrainingState
+
 
 class Stopped(SystemExit):
-    """A signal has ended the training; the exit status is 128 and its number.
+    """A signal has ended the training; the exit status is 128 plus its number.
 
     Args:
-        number: Of the signal.
+        number: The signal's number.
     """
 
     def __init__(self, number: int) -> None:
@@ -20,49 +22,43 @@ class Stopped(SystemExit):
         self.name = signal.Signals(number).name
 
 
-class StopRequest:
-    """Remembers a signal until the training comes to a place where it can stop.
+def check_signal(state: TrainingState) -> None:
+    """Stop here if a signal has come.
 
-    A second one ends the program as it would without this.
-
-    Attributes:
-        signal: Its number; 0 before it comes.
-        at_once: Whether there is nothing to save, so that nothing need be waited for.
+    Raises:
+        Stopped: A signal has come.
     """
+    if state.signal:
+        raise Stopped(state.signal)
 
-    def __init__(self) -> None:
-        self.signal = 0
-        self.at_once = True
 
-    def check(self) -> None:
-        """Stop here if a signal has come.
+@contextlib.contextmanager
+def deferred_signals(state: TrainingState) -> Iterator[None]:
+    """Store SIGTERM and SIGINT in ``state.signal`` until the training can stop.
 
-        Raises:
-            Stopped: It has.
-        """
-        if self.signal:
-            raise Stopped(self.signal)
+    A signal stops at once where no step is unsaved. A second signal has the effect that it had
+    before this block.
 
-    @contextlib.contextmanager
-    def heard(self) -> Iterator[None]:
-        """Within, SIGTERM and SIGINT are remembered instead of ending the program."""
-        before: dict[int, Any] = {
-            number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
-        }
+    Raises:
+        Stopped: A signal has come and no step is unsaved.
+    """
+    previous: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
+    }
 
-        def remember(number: int, frame: object) -> None:
-            self.signal = number
-            signal.signal(number, before[number])
-            if self.at_once:
-                self.check()
+    def store(number: int, frame: object) -> None:
+        state.signal = number
+        signal.signal(number, previous[number])
+        if not state.unsaved:
+            check_signal(state)
 
-        try:
-            for number in before:
-                signal.signal(number, remember)
-        except ValueError:  # not the main thread, which alone hears signals
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    try:
+        for number in previous:
+            signal.signal(number, store)
+    except ValueError:  # only the main thread may handle signals
+        previous = {}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

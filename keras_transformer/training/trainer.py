@@ -1,46 +1,33 @@
-"""A whole training: data, model, `fit`, checkpoints, the weights that translate."""
+"""Training of a run: `fit`, checkpoints, selection of the best weights."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import math
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_transformer.config import Config, TrainConfig
-from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import metrics
-from keras_transformer.model import transformer
-from keras_transformer.run import Run, RunError
+from keras_transformer.run import Run
 from keras_transformer.training import bad_batch
-from keras_transformer.training.best_weights import BestWeights, is_checkpoint
-from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.dev_set import DevSet, Scores, format_scores
-from keras_transformer.training.distribution import Distribution, DistributionError
-from keras_transformer.training.optimizer import ReducedAdam
-from keras_transformer.training.reporting import progress_bar, tensorboard
-from keras_transformer.training.reporting.progress import (
-    NotFiniteError,
-    Progress,
-    check_finite,
-    duration,
-)
-from keras_transformer.training.reporting.reporter import Reporter
-from keras_transformer.training.reporting.run_log import RunLog, TrainingError, tell
+from keras_transformer.training.averages import try_averages, untried_averages
+from keras_transformer.training.dev_set import evaluate_on_chief
+from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.errors import NotFiniteError, TrainingError, check_finite
+from keras_transformer.training.parts import build_parts
+from keras_transformer.training.reporting import tensorboard
+from keras_transformer.training.reporting.progress import Progress, format_duration
+from keras_transformer.training.reporting.progress_bar import progress_bar
+from keras_transformer.training.reporting.run_log import RunLog, print_line
 from keras_transformer.training.reporting.summary import summary
-from keras_transformer.training.resuming import check_resumable, with_vocabulary_of
-from keras_transformer.training.schedule import NoamSchedule
-from keras_transformer.training.step import StepOptions, TranslationModel
-from keras_transformer.training.stopping import Stopped, StopRequest
+from keras_transformer.training.resuming import open_run, restore
+from keras_transformer.training.scores import format_scores
+from keras_transformer.training.stopping import Stopped, check_signal, deferred_signals
 
 
 def train(
@@ -50,89 +37,57 @@ def train(
     devices: str = "auto",
     accept_changes: bool = False,
 ) -> Run:
-    """Train from the beginning, or go on with a run.
+    """Train a new run, or resume one.
 
     Every worker of a cluster calls this with the same arguments (see `Distribution`).
 
     Args:
-        config: The configuration; on resuming, that of the run with what the user changed.
-        path: The run folder, to be made or to go on with; all workers see the same one.
-        resume: Whether to go on.
+        config: The configuration; on resuming, that of the run with the user's changes.
+        path: The run folder to make or to resume; all workers see the same one.
+        resume: Whether to resume.
         devices: As for `Distribution`.
-        accept_changes: Go on although the configuration or the corpus has changed.
+        accept_changes: Resume although the configuration or the corpus has changed.
 
     Returns:
         The finished run.
 
     Raises:
         UserError: The data, the configuration, the devices or the folder cannot be used.
-        TrainingError: The loss is no number any more.
-        Stopped: By a signal; what was done is saved.
+        TrainingError: The loss is not finite, or memory is exhausted.
+        Stopped: A signal has come; the steps taken are saved.
     """
     if config.train.dev_sentences:
-        metrics(config.data.target)  # what BLEU needs is missed now, not at the first checkpoint
+        metrics(config.data.target)  # fail now, not at the first checkpoint
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(distribution.exit_on_lost_worker())
-        if distribution.chief:
-            lines: list[str] = []
-            try:
-                run, prepared = _opened(config, path, resume, accept_changes, lines, stack)
-            except BaseException:
-                with contextlib.suppress(tf.errors.OpError):  # the error itself matters more
-                    distribution.broadcast_from_chief([0.0])
-                raise
-            distribution.broadcast_from_chief([1.0])
-        else:
-            lines = []
-            if not all(distribution.broadcast_from_chief([0.0])):
-                raise DistributionError("the chief could not begin; its own message says why")
-            run = Run.open(path)
-            if resume:
-                run = dataclasses.replace(run, config=with_vocabulary_of(run.config, config))
-            prepared = run.prepared(lambda line: None)
-        run_log = RunLog(path, silent=not distribution.chief)
-        for line in lines:  # told before there was a journal
-            run_log.note(line)
-        return Training(run, prepared, run_log, distribution).execute()
-
-
-def _opened(
-    config: Config,
-    path: Path,
-    resume: bool,
-    accept_changes: bool,
-    lines: list[str],
-    stack: contextlib.ExitStack,
-) -> tuple[Run, Prepared]:
-    """Make the run, or open it with another configuration; alone in it, as long as ``stack``."""
+    lines: list[str] = []
 
     def log(line: str) -> None:
-        tell(line)
+        print_line(line)
         lines.append(line)
 
-    if not resume:
-        run, prepared = Run.create(path, config, log)
-        stack.enter_context(run.locked())
-        return run, prepared
-    run = Run.open(path)
-    config = with_vocabulary_of(run.config, config)
-    check_resumable(run.config, config, accept_changes)
-    run = dataclasses.replace(run, config=config)
-    stack.enter_context(run.locked())
-    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
+    with (
+        distribution.exit_on_lost_worker(),
+        open_run(config, path, resume, accept_changes, distribution, log) as (run, prepared),
+    ):
+        run_log = RunLog(path, silent=not distribution.chief)
+        for line in lines:  # printed before there was a folder for log.txt
+            run_log.note(line)
+        return Trainer(run, prepared, run_log, distribution).train()
 
 
-class Training:
-    """The parts of one training, ready to run.
+class Trainer:
+    """Trains one run.
 
     Args:
         run: The run folder.
         prepared: Its data.
-        journal: Its records.
-        distribution: Where it runs; None: on all devices of this machine.
+        run_log: Its records.
+        distribution: The devices and workers; by default all devices of this machine.
+
+    Attributes:
+        parts: The parts that it works with: model, dev set, checkpoints and so on.
     """
 
     def __init__(
@@ -142,326 +97,167 @@ class Training:
         run_log: RunLog,
         distribution: Distribution | None = None,
     ) -> None:
-        config = run.config
-        self.run = run
-        self.run_log = run_log
-        self.distribution = distribution or Distribution()
-        self._config = config.train
-        self._prepared = prepared
-        if self._config.jit and self.distribution.devices > 1:
-            raise DistributionError(
-                "train.jit: expected false with several devices, which XLA cannot add up over; "
-                f"got true with {self.distribution.devices}"
-            )
-        # Before any tensorflow-text tokenizer exists: seeding destroys those.
-        keras.utils.set_random_seed(config.train.seed)
-        with self.distribution.strategy.scope():
-            self.model = _build(config, self.micro_batches)
-        self.checkpoints = Checkpoints(
-            run.path / "checkpoints",
-            self.model,
-            keep=config.train.average,
-            every=config.train.checkpoint_every,
-        )
-        self._best = BestWeights(
-            run, config.train, self.checkpoints, writes=self.distribution.chief
-        )
-        self._plan = BatchPlan(
-            prepared.train.source_lengths,
-            prepared.train.target_lengths,
-            self._config.batch_tokens,
-            self._config.seed,
-            fixed_shapes=self._config.jit,
-        )
-        self.dev_set = DevSet(self.model, prepared, config)
-        self._reporter = Reporter(run, run_log, self.dev_set, writes=self.distribution.chief)
-        self._request = StopRequest()
+        self.parts = build_parts(run, prepared, run_log, distribution or Distribution())
+        self._config = self.parts.config
+        self._state = self.parts.state
+        self._run_log = run_log
 
-    @property
-    def micro_batches(self) -> int:
-        """Parts in which a device takes its share of a batch, so that each fits it."""
-        at_once = self._config.micro_batch_tokens
-        share = self._config.batch_tokens / self.distribution.devices
-        return math.ceil(share / at_once) if at_once else 1
+    def train(self) -> Run:
+        """Train up to the limits, try averages, keep the best weights.
 
-    def execute(self) -> Run:
-        """Train to the limits, average, keep what translates best.
+        Returns:
+            The finished run.
 
         Raises:
-            UserError: The folder cannot be gone on with, or not be written.
-            TrainingError: The loss is no number any more, or memory does not suffice.
-            Stopped: By a signal.
+            UserError: The folder cannot be resumed or written.
+            TrainingError: The loss is not finite, or memory is exhausted.
+            Stopped: A signal has come; the steps taken are saved.
         """
-        with self._request.heard():
+        with deferred_signals(self._state):
             try:
-                self._execute()
+                self._train()
             except Stopped as stop:
-                saved = max(self.checkpoints.there(), default=0)
-                self.run_log.line(
-                    f"stopped by {stop.name}; saved at step {saved}, --resume goes on from there"
+                saved = max(self.parts.checkpoints.steps(), default=0)
+                self._run_log.line(
+                    f"stopped by {stop.name}; saved at step {saved}, continue with --resume"
                     if saved
-                    else f"stopped by {stop.name} before the first step; --resume begins"
+                    else f"stopped by {stop.name} before the first step; start with --resume"
                 )
-                raise  # without a picture: to leave soon matters more
+                raise  # without drawing the curves: the process should exit soon
             except NotFiniteError as error:
-                raise TrainingError(f"{error}{self._keep_batch(error.step)}") from error
-        return self.run
+                raise TrainingError(f"{error}{self._save_batch(error.step)}") from error
+        return self.parts.run
 
-    def _execute(self) -> None:
-        records = self._restore()
-        self._describe()
+    def _train(self) -> None:
+        parts, state = self.parts, self._state
+        records = restore(parts)
+        for line in summary(
+            parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
+        ):
+            self._run_log.line(line)
         progress = Progress(
             self._config,
-            self.run_log,
-            float(self.checkpoints.seconds.numpy()),
-            self._plan.batches_per_epoch,
-            self._request,
-            self._agreed,
-            self._reporter.steps,
+            self._run_log,
+            state,
+            parts.plan.batches_per_epoch,
+            parts.distribution.any_worker,
+            parts.reporter.steps,
         )
-        step = self.checkpoints.step
+        step = state.step
         due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
         if due and not any(record["step"] == step for record in records):
-            self._checkpoint(progress)  # a signal came before it was judged
-        elif self._finished() and not self._untried(records) and self._has_best():
-            self.run_log.line(
-                f"finished before: {step} steps, {self.run.path}; a larger train.max_steps, "
-                "train.max_minutes or train.patience goes on"
+            self._checkpoint(progress)  # a signal came before the dev set was scored
+        elif (
+            self._finished()
+            and not untried_averages(records, self._config, step)
+            and parts.run.best_weights.exists()
+        ):
+            self._run_log.line(
+                f"already finished: {step} steps, {parts.run.path}; raise train.max_steps, "
+                "train.max_minutes or train.patience to train longer"
             )
-            self._reporter.draw(anew=False)
+            parts.reporter.draw_curves(only_if_missing=True)
             return
-        silent = not self.distribution.chief
-        with progress_bar.shown(self._config.max_steps, step, silent) as progress.bar:
+        silent = not parts.distribution.chief
+        with progress_bar(self._config.max_steps, step, silent) as progress.bar:
             while not self._finished():
                 self._fit(progress)
-        self._finish(progress)
-
-    def _has_best(self) -> bool:
-        return self.run.best_weights.exists()
-
-    def _untried(self, records: list[dict[str, Any]]) -> list[str]:
-        """The kinds of average, by their names in the records, that are still to be judged."""
-        kinds = ["averaged", *["ema_decay"] * (self._config.ema_decay > 0)]
-        tried = [record for record in records if record["step"] == self.checkpoints.step]
-        return [kind for kind in kinds if not any(kind in record for record in tried)]
-
-    def _agreed(self, wishes: list[bool]) -> list[bool]:
-        """What any of the workers wishes."""
-        if self.distribution.workers == 1:
-            return wishes
-        return (self.distribution.all_reduce_sum(tf.constant(wishes, tf.float64)) > 0).tolist()
-
-    def _restore(self) -> list[dict[str, Any]]:
-        """Go back to the last checkpoint, if any; give the records up to it."""
-        if self.distribution.chief:
-            self.checkpoints.clear_away()
-        # The first checkpoint may have been stopped in the midst of being written.
-        judged = [record for record in self.run_log.records() if is_checkpoint(record)]
-        restored = self.checkpoints.restore_latest(self.run_log.line, begin_again=len(judged) < 2)
-        self.distribution.wait()  # the others have read before the chief writes
-        self._check_together()
-        if not restored and self._has_best() and len(judged) > 1:
-            raise RunError(
-                f"{self.run.path / 'checkpoints'}: no checkpoint is left to go on from; "
-                f"{self.run.best_weights.name} still translates. Remove it to begin again"
-            )
-        if self.distribution.chief:
-            self.run.write_config()  # not before it is known to fit
-        records = self.run_log.forget_after(self.checkpoints.step)
-        self._reporter.forget_after(self.checkpoints.step)
-        for record in records:
-            # An average is judged after the last checkpoint, which cannot know of it.
-            if not is_checkpoint(record):
-                self._best.offer_record(record)
-        if restored:
-            self.run_log.line(f"going on after step {self.checkpoints.step}")
-        return records
-
-    def _check_together(self) -> None:
-        [step] = self.distribution.broadcast_from_chief([self.checkpoints.step])
-        if step != self.checkpoints.step:
-            raise DistributionError(
-                f"{self.run.path}: expected the chief's checkpoint of step {step:.0f}, found "
-                f"that of step {self.checkpoints.step}; all workers must see the same run folder"
-            )
+        try_averages(parts)
+        parts.reporter.close()
+        self._run_log.line(
+            f"done: {state.step} steps in {format_duration(progress.seconds)}, {parts.run.path}"
+        )
 
     def _finished(self) -> bool:
-        seconds, limit = float(self.checkpoints.seconds.numpy()), self._config.max_minutes * 60
-        step = self.checkpoints.step
-        out_of_time = 0 < limit <= seconds
-        return step >= self._config.max_steps or out_of_time or self._best.is_long_ago(step)
+        step, limit = self._state.step, self._config.max_minutes * 60
+        out_of_time = 0 < limit <= self._state.seconds
+        out_of_patience = self.parts.best.patience_exhausted(step)
+        return step >= self._config.max_steps or out_of_time or out_of_patience
 
     def _fit(self, progress: Progress) -> None:
-        step, every = self.checkpoints.step, self._config.checkpoint_every
-        # After a stop in between, first to where the next checkpoint would have been.
-        short = -step % every
+        """Call `fit`; each of its epochs is the interval between two checkpoints."""
+        parts, every = self.parts, self._config.checkpoint_every
+        step = self._state.step
+        # After a stop between two checkpoints, first train up to the next regular one.
+        remaining = -step % every
+        end_interval = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: self._end_interval(progress)
+        )
         try:
-            self.model.fit(
-                self.distribution.strategy.distribute_datasets_from_function(
+            parts.model.fit(
+                parts.distribution.strategy.distribute_datasets_from_function(
                     lambda _: dataset(
-                        self._prepared.train, self._plan, step, shards=self.distribution.shards
+                        parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
                     )
                 ),
                 shuffle=False,
-                # An epoch of `fit` is the stretch between two checkpoints.
-                steps_per_epoch=short or every,
-                epochs=1 if short else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, _AtCheckpoint(lambda: self._interval_ends(progress))],
+                steps_per_epoch=remaining or every,
+                epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
+                callbacks=[progress, end_interval],
                 verbose=0,
             )
         except tf.errors.ResourceExhaustedError as error:
-            now = self._config.batch_tokens / self.distribution.devices / self.micro_batches
+            now = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
             field = "batch_tokens" if self._config.jit else "micro_batch_tokens"
             raise TrainingError(
-                f"the memory does not suffice for a step; a train.{field} smaller than the "
-                f"{math.ceil(now):,} target tokens of now needs less"
+                f"out of memory: reduce train.{field} (now {math.ceil(now):,} target tokens per "
+                "micro-batch)"
             ) from error
 
-    def _interval_ends(self, progress: Progress) -> None:
-        if progress.stopped:
+    def _end_interval(self, progress: Progress) -> None:
+        if self._state.interrupted:
             self._save(progress.seconds)
-            raise Stopped(self._request.signal or signal.SIGTERM)
+            raise Stopped(self._state.signal or signal.SIGTERM)
         self._checkpoint(progress)
         if self._finished():
-            self.model.stop_training = True
+            self.parts.model.stop_training = True
 
     def _checkpoint(self, progress: Progress) -> None:
-        """Look at the dev set, keep the best weights, save."""
-        step = self.checkpoints.step
-        counted = progress.interval.values()  # before the dev set takes its time
+        """Score the dev set, keep the best weights, save a checkpoint."""
+        parts, step = self.parts, self._state.step
+        train_metrics = progress.interval.metrics()  # before the dev set takes its time
         try:
-            scores, translations, seconds = self._judged(progress.seconds)
+            scores, translations, seconds = evaluate_on_chief(
+                parts.dev_set, parts.distribution, self._state, progress.seconds
+            )
         except Stopped:
             self._save(progress.seconds)
             raise
-        # The last update may have spoilt the weights: its own loss cannot tell.
+        # The last update may have broken the weights; its own loss is from before it.
         check_finite(scores["dev_loss"], step, " on the dev set")
-        best = self._best.offer(self.model, scores, translations, step)
-        # Before the checkpoint: a record too many is dropped on resuming, a missing one is lost.
-        self.run_log.record(
+        best = parts.best.offer(parts.model, scores, translations, step)
+        # Before the checkpoint: a resume drops a record too many, but cannot restore one.
+        self._run_log.record(
             {
                 "step": step,
                 "seconds": round(seconds, 1),
-                "learning_rate": float(self.model.optimizer.learning_rate),
-                **counted,
+                "learning_rate": float(parts.model.optimizer.learning_rate),
+                **train_metrics,
                 **scores,
             }
         )
-        self._reporter.checkpoint(step, scores, translations)
-        records = self.run_log.records()
-        self._best.keep_if_among(self.model, records, step)
+        parts.reporter.checkpoint(step, scores, translations)
+        records = self._run_log.records()
+        parts.best.keep_if_ranked(parts.model, records, step)
         self._save(seconds)
-        self._best.forget_others(records)
-        self.run_log.line(
+        parts.best.remove_unranked(records)
+        self._run_log.line(
             f"checkpoint at step {step}: {format_scores(scores)}{' (best)' if best else ''}"
         )
-        if self.distribution.workers == 1:  # several agree after their next step
-            self._request.check()
-
-    def _judged(self, seconds: float = 0.0) -> tuple[Scores, list[str], float]:
-        """What the chief finds on the dev set, and its clock; told to all workers.
-
-        Raises:
-            Stopped: A signal came to the chief meanwhile.
-        """
-        names = ["dev_loss", "dev_perplexity", "dev_bleu"]
-        scores: Scores = {}
-        translations: list[str] = []
-        stopped = None
-        if self.distribution.chief:
-            try:
-                scores, translations = self.dev_set.evaluate(self._request.check)
-            except Stopped as stop:
-                stopped = stop
-        values = [scores.get(name, math.nan) for name in names]
-        *values, seconds, leave = self.distribution.broadcast_from_chief(
-            [*values, seconds, float(stopped is not None)]
-        )
-        if leave:
-            raise stopped or Stopped(signal.SIGTERM)
-        found = dict(zip(names, values, strict=True))
-        if not self._config.dev_sentences:
-            del found["dev_bleu"]
-        return found, translations, seconds
+        if parts.distribution.workers == 1:  # several workers agree after their next step
+            check_signal(self._state)
 
     def _save(self, seconds: float) -> None:
-        self.checkpoints.seconds.assign(seconds)
-        if self.distribution.chief:
-            self.checkpoints.save()
-        self.distribution.wait()  # so that a worker which ends takes none with it
-        self._request.at_once = True
+        self._state.seconds = seconds
+        if self.parts.distribution.chief:
+            self.parts.checkpoints.save()
+        self.parts.distribution.wait()  # no worker may exit before the checkpoint is written
+        self._state.unsaved = False
 
-    def _finish(self, progress: Progress) -> None:
-        """Try averages of the weights; keep what translates best."""
-        untried = self._untried(self.run_log.records())
-        averaged = len(self.checkpoints.averaged())
-        moving = [average.numpy() for average in self.model.optimizer.ema_weights()]
-        if "averaged" in untried:
-            self._try(
-                "average",
-                self.checkpoints.average(),
-                f"average of the last {averaged} checkpoints",
-                {"averaged": averaged},
-            )
-        if "ema_decay" in untried:
-            record = {"ema_decay": self._config.ema_decay}
-            self._try("ema_decay", moving, "moving average", record)
-        self._reporter.end()
-        self.run_log.line(
-            f"done: {self.checkpoints.step} steps in {duration(progress.seconds)}, {self.run.path}"
-        )
-
-    def _try(self, kind: str, weights: list[np.ndarray], name: str, record: dict[str, Any]) -> None:
-        step = self.checkpoints.step
-        self.model.set_weights(weights)
-        scores, translations, _ = self._judged()
-        best = self._best.offer(self.model, scores, translations)
-        self.run_log.record({"step": step, **record, **scores})
-        self._reporter.average(kind, step, scores)
-        self.run_log.line(
-            f"{name}: {format_scores(scores)}{' (best)' if best else '; not the best'}"
-        )
-
-    def _describe(self) -> None:
-        config = self.run.config
-        for line in summary(self.model, config, self._plan, self.distribution, self.micro_batches):
-            self.run_log.line(line)
-
-    def _keep_batch(self, step: int) -> str:
-        """Keep the pairs of a step that went wrong; give a sentence about it for the message."""
-        if not self.distribution.chief:
+    def _save_batch(self, step: int) -> str:
+        """Write the pairs of a step that went wrong; return a sentence for the message."""
+        parts = self.parts
+        if not parts.distribution.chief:
             return ""
-        path = bad_batch.write(self.run.path, self._prepared, self._plan, step)
+        path = bad_batch.write(parts.run.path, parts.prepared, parts.plan, step)
         return f". The pairs of that step are in {path}"
-
-
-class _AtCheckpoint(keras.callbacks.Callback):
-    """Calls a function where `fit` ends an epoch."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        super().__init__()
-        self._action = action
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Call it."""
-        self._action()
-
-
-def _build(config: Config, micro_batches: int) -> TranslationModel:
-    """The model with its optimizer; call it in the strategy's scope."""
-    train: TrainConfig = config.train
-    dtype = "float32" if train.precision == "float32" else "mixed_bfloat16"
-    model = transformer.build(config.model, dtype, TranslationModel, train.gradient_checkpointing)
-    optimizer = ReducedAdam(
-        NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
-        train.adam_beta_1,
-        train.adam_beta_2,
-        train.adam_epsilon,
-        use_ema=train.ema_decay > 0,
-        ema_momentum=train.ema_decay or 0.99,
-    )
-    options = StepOptions(
-        train.label_smoothing, train.seed, micro_batches, train.clip_norm, train.jit
-    )
-    model.configure(optimizer, options)
-    return model

@@ -1,10 +1,9 @@
-"""Exit status, messages, input and output of every entry point."""
+"""Exit status, messages and signals of every entry point."""
 
 from __future__ import annotations
 
 import errno
 import importlib
-import io
 import os
 import signal
 import subprocess
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from keras_transformer.cli import main as cli_main
-from keras_transformer.cli.options import UsageError
 from keras_transformer.errors import UserError
 
 ENTRY_POINTS = ("train", "translate", "evaluate", "score")
@@ -46,7 +44,7 @@ def test_exit_status_and_message(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_sigterm_ends_as_an_exit_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sigterm_becomes_an_exit(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGTERM)
     cleaned = []
 
@@ -56,7 +54,7 @@ def test_sigterm_ends_as_an_exit_does(capsys: pytest.CaptureFixture[str]) -> Non
         finally:
             cleaned.append(True)
 
-    with pytest.raises(SystemExit) as ended, cli_main.ended_by_sigterm():
+    with pytest.raises(SystemExit) as ended, cli_main.exit_on_sigterm():
         work()
     assert ended.value.code == 143
     assert cleaned == [True]
@@ -64,7 +62,7 @@ def test_sigterm_ends_as_an_exit_does(capsys: pytest.CaptureFixture[str]) -> Non
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_defect_keeps_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_keeps_its_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="defect"):
         status(ValueError("a defect"), capsys)
     with pytest.raises(OSError, match="disk"):
@@ -100,7 +98,7 @@ def test_mistakes_end_with_status_2_before_anything_is_loaded(
         ("evaluate", "--hypotheses h --reference a --output o", "are saved already"),
     ],
 )
-def test_what_is_missing_or_contradicts_is_named(
+def test_missing_and_contradictory_options_are_named(
     name: str, words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = importlib.import_module(f"keras_transformer.{name}")
@@ -109,66 +107,7 @@ def test_what_is_missing_or_contradicts_is_named(
     assert message in capsys.readouterr().err
 
 
-def test_output_file_appears_only_when_whole(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    with cli_main.output(str(path)) as stream:
-        print("我爱你。", file=stream)
-        assert not path.exists()
-    assert path.read_bytes() == "我爱你。\n".encode()
-
-    def interrupted() -> None:
-        with cli_main.output(str(path)) as stream:
-            print("half", file=stream)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_bytes() == "我爱你。\n".encode()
-    assert os.listdir(tmp_path) == ["out.txt"]
-
-
-def test_output_goes_through_links_and_into_devices(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("real")
-    with cli_main.output(str(tmp_path / "link")) as stream:
-        print("one", file=stream)
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "one\n"
-    before = os.stat(os.devnull)
-    with cli_main.output(os.devnull) as stream:
-        print("one", file=stream)
-    assert os.stat(os.devnull).st_ino == before.st_ino  # not replaced by a file
-
-
-@pytest.mark.parametrize(
-    ("name", "found"), [("", "found a folder"), ("none/out", "found no such folder")]
-)
-def test_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, found: str) -> None:
-    path = str(tmp_path / name)
-    with pytest.raises(UsageError, match=found) as caught, cli_main.output(path):
-        pass
-    assert str(caught.value).startswith(f"--output {path}: expected a file to write, ")
-    assert os.listdir(tmp_path) == []
-
-
-def stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    return list(cli_main.standard_input())
-
-
-def test_standard_input_is_split_at_line_feeds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of form feed, no-break space and line separator none ends a line; a blank line is one."""
-    text = "\ufeffone\r\n\na\x0cb\u00a0c\u2028d\nlast"
-
-    assert stdin(text.encode(), monkeypatch) == ["one", "", "a\x0cb\u00a0c\u2028d", "last"]
-    assert stdin(b"", monkeypatch) == []
-
-
-def test_standard_input_that_is_not_utf_8_names_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="standard input, line 2: expected UTF-8"):
-        stdin(b"good\nb\xe4d\n", monkeypatch)
-
-
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_output_is_no_error() -> None:
     code = (
         "from keras_transformer.cli.main import run_main\n"
         "@run_main('train')\n"
@@ -192,26 +131,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert message == b""
 
 
-def test_tensorflow_starts_without_its_greetings() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import os, sys; from keras_transformer.cli import main; main.import_tensorflow();"
-            "os.write(2, b'after'); print('tensorflow' in sys.modules)",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-
-    assert done.stdout == "True\n"
-    assert done.stderr == "after"
-
-
-def test_what_is_no_greeting_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    with cli_main._without_greetings():
+def test_other_lines_of_the_import_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with cli_main._without_import_log():
         os.write(2, b"I0000 00:00:1 port.cc:153] hello\nE0000 00:00:2 a real error\n")
 
     assert capfd.readouterr().err == "E0000 00:00:2 a real error\n"

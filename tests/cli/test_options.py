@@ -1,4 +1,4 @@
-"""Options and what becomes of them: precedence, messages, help."""
+"""Options: precedence, messages, help."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from keras_transformer.cli import options as cli_options
-from keras_transformer.cli.options import SECTIONS, Options, UsageError, build_parser, load_config
-from keras_transformer.config import Config, ConfigError
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Options, build_parser, load_config
+from keras_transformer.config import SECTIONS, Config, ConfigError
 from keras_transformer.presets import PRESETS, preset
 
 ENTRY_POINTS = ("train", "translate", "evaluate", "score")
@@ -138,7 +139,7 @@ def test_a_bad_file_is_named_and_explained(tmp_path: Path, content: bytes, messa
     assert "bad.yaml" in str(caught.value)
 
 
-def test_fields_that_a_command_does_not_read_are_checked_all_the_same(tmp_path: Path) -> None:
+def test_fields_that_a_command_does_not_read_are_checked_too(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("model: {d_modl: 3}\n", encoding="utf-8")
 

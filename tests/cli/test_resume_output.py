@@ -1,4 +1,4 @@
-"""Going on in the output of a killed run."""
+"""Continuation of an output file after a killed translation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer import system
-from keras_transformer.cli.options import UsageError
-from keras_transformer.cli.resume_output import appended, skip, whole
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.resume_output import appended, completed, skip
 
 # Three lines of input: as many lines of output, or two for the first and three for the last.
 PLAIN = "ein Hund\n\n爱我\n".encode()
@@ -18,7 +18,7 @@ NUMBERED = "1\tein Hund\n1\tder Hund\n2\t\n3\t爱\n3\t我\n3\t爱我\n".encode()
 
 
 def finish(place: Path, numbered: bool) -> None:
-    """What a run with --append does with the output it finds."""
+    """Complete an output as ``translate --append`` does."""
     lines = (NUMBERED if numbered else PLAIN).decode().splitlines(keepends=True)
     with appended(place, numbered) as (stream, done):
         for line in lines if numbered else lines[done:]:
@@ -42,12 +42,12 @@ def test_wherever_a_run_was_killed_the_next_completes_it(
     assert place.read_bytes() == text
 
 
-def test_what_is_done_by_hand(tmp_path: Path) -> None:
+def test_completed_lines_counted_by_hand(tmp_path: Path) -> None:
     place = tmp_path / "out"
     place.write_bytes(b"one\n\nthree\nfo")
-    assert whole(place, numbered=False) == (3, len(b"one\n\nthree\n"))
+    assert completed(place, numbered=False) == (3, len(b"one\n\nthree\n"))
     place.write_bytes(b"1\ta\n1\tb\n2\tc\n2\td")
-    assert whole(place, numbered=True) == (1, len(b"1\ta\n1\tb\n"))  # 2 may have had more
+    assert completed(place, numbered=True) == (1, len(b"1\ta\n1\tb\n"))  # 2 may have had more
 
 
 @pytest.mark.parametrize("line", ["Hund", "Hund\t1", "0\tHund", "-1\tHund"])

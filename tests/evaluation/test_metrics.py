@@ -151,14 +151,14 @@ def test_the_reference_itself_is_never_beaten(lines: list[str]) -> None:
     assert metrics.bleu(lines, [lines], "en") == scores.bleu
 
 
-def test_group_brings_the_references_of_a_sentence_together() -> None:
-    sources, references = metrics.group(
+def test_references_are_grouped_by_sentence() -> None:
+    sources, references = metrics.group_references(
         [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("a", "5")]
     )
 
     assert sources == ["a", "b", "c"]
     assert references == [["1", "2", "4"], ["3", None, None], ["5", None, None]]
-    assert metrics.group([]) == ([], [])
+    assert metrics.group_references([]) == ([], [])
 
 
 @pytest.mark.parametrize("language", ["de", "fr"])

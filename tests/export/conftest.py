@@ -1,4 +1,4 @@
-"""Servers of a few lines on 127.0.0.1 that do what a test tells them."""
+"""Scripted servers on 127.0.0.1, and the folder of the clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reply:
 
 
 def reversing(body: dict[str, Any]) -> Reply:
-    """The row form's reply of a model that reverses; blank lines stay blank."""
+    """Return the row form of a model that reverses its input."""
     rows = [
         {"translation": row["text"][::-1], "score": -0.25 * len(row["text"]), "truncated": False}
         for row in body["instances"]
@@ -34,10 +34,11 @@ def reversing(body: dict[str, Any]) -> Reply:
 
 
 class RestServer:
-    """Answers POST by ``answer`` and GET by ``status``; ``answer`` may raise to hang up.
+    """Replies to POST with ``answer`` and to GET with ``status``.
 
     Attributes:
         requests: Path and body of each POST.
+        answer: Makes a reply; it may raise ConnectionError to close the connection.
     """
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class RestServer:
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
     def fail(self, times: int, reply: Reply | None) -> None:
-        """Answer by ``reply`` (None hangs up) so many times, then well."""
+        """Fail ``times`` times with ``reply`` (None: close the connection), then succeed."""
         left = [times]
 
         def answer(body: dict[str, Any]) -> Reply:
@@ -121,5 +122,5 @@ def reply() -> type[Reply]:
 
 @pytest.fixture(scope="session")
 def kit() -> Path:
-    """The folder of the serving kit."""
+    """The folder ``export``."""
     return KIT

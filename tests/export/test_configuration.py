@@ -1,4 +1,4 @@
-"""The files that TensorFlow Serving and Compose read."""
+"""Configuration of TensorFlow Serving and Compose."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from client import add_options
 from google.protobuf import (
     descriptor_pb2,
     descriptor_pool,
@@ -17,14 +18,13 @@ from google.protobuf import (
     text_format,
     wrappers_pb2,
 )
-from lines import add_options
 from tensorflow_serving.config import model_server_config_pb2
 
 Field = descriptor_pb2.FieldDescriptorProto
 
 
 def message_class(name: str, fields: dict[str, tuple[Any, ...]]) -> type[Any]:
-    """A message that the Python package has no class for.
+    """Return the class of a message that the Python packages lack.
 
     Args:
         name: Its name.
@@ -79,7 +79,7 @@ def test_models(kit: Path) -> None:
     assert model.model_version_policy.latest.num_versions == 2
 
 
-def test_batch_sizes_are_as_the_server_demands(batching: Any) -> None:
+def test_batch_sizes_are_valid_for_the_server(batching: Any) -> None:
     sizes = list(batching.allowed_batch_sizes)
 
     assert sizes == sorted(set(sizes))
@@ -120,7 +120,7 @@ def test_monitoring(kit: Path) -> None:
     assert found.path == "/monitoring/prometheus/metrics"
 
 
-def test_compose_mounts_what_its_flags_name(compose: dict[str, Any], kit: Path) -> None:
+def test_compose_mounts_the_files_of_its_flags(compose: dict[str, Any], kit: Path) -> None:
     mounts = {}
     for volume in compose["volumes"]:
         host, inside, mode = volume.split(":")
@@ -163,7 +163,7 @@ def test_health_check_without_a_server(compose: dict[str, Any], closed_port: int
 
 
 def health(compose: dict[str, Any], port: int) -> int:
-    """Exit status of the compose file's check, on another port."""
+    """Return the exit status of the compose file's check on another port."""
     kind, *words = compose["healthcheck"]["test"]
     assert kind == "CMD"
     words = [word.replace("/8501", f"/{port}") for word in words]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import load_test
 import pytest
 
 
-def slowed(rest: Any, seconds: float) -> None:
+def slow_down(rest: Any, seconds: float) -> None:
     well = rest.answer
 
     def answer(body: dict[str, Any]) -> Any:
@@ -35,7 +36,7 @@ def test_percentiles_by_hand() -> None:
 
 
 def test_closed_loop(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    slowed(rest, 0.05)
+    slow_down(rest, 0.05)
 
     status, figures = run(rest, capsys, "--connections", "2", "--seconds", "0.6", "--batch", "3")
 
@@ -55,7 +56,7 @@ def test_closed_loop(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_open_loop_shows_the_queue(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    slowed(rest, 0.1)  # one connection can do 10 a second; 20 a second are due for 0.5 s
+    slow_down(rest, 0.1)  # one connection can do 10 a second; 20 a second are due for 0.5 s
 
     status, figures = run(rest, capsys, "--connections", "1", "--seconds", "0.5", "--rate", "20")
 
@@ -90,7 +91,7 @@ def test_errors_are_counted_by_status(
 
 
 @pytest.mark.parametrize(("status", "why"), [(404, "no model 'm'"), (400, "no signature")])
-def test_a_server_that_refuses_the_first_request_is_not_measured(
+def test_refusal_of_the_first_request_ends_the_test(
     rest: Any, reply: Any, capsys: pytest.CaptureFixture[str], status: int, why: str
 ) -> None:
     rest.answer = lambda body: reply(status, {"error": why})
@@ -104,7 +105,7 @@ def test_a_server_that_refuses_the_first_request_is_not_measured(
     assert len(rest.requests) <= 3  # one for each connection
 
 
-def test_a_refusal_after_answers_is_counted(
+def test_later_refusals_are_counted(
     rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     well = rest.answer
@@ -142,13 +143,16 @@ def test_sentences_of_a_file(rest: Any, tmp_path: Path, capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         (["--url", "localhost:8501"], "expected http://HOST:PORT, got 'localhost:8501'"),
-        (["--file", "absent.txt"], "absent.txt"),
+        (["--file", "absent.txt"], "error: absent.txt: No such file or directory\n"),
+        (["--file", os.devnull], "expected lines of text, found none"),
         (["--rate", "0"], "expected a number above 0"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as error:
-        load_test.main(["--model", "m", *arguments])
+    try:
+        status = load_test.main(["--model", "m", *arguments])
+    except SystemExit as error:  # argparse
+        status = int(error.code or 0)
 
-    assert error.value.code == 2
+    assert status == 2
     assert message in capsys.readouterr().err

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import rest_client
-from lines import Failure, Retries
+from client import Failure, Retries
 from rest_client import RestClient
 
 
 class Impatient(Retries):
-    """Tries again at once, and notes what the server asked for."""
+    """Retries at once and records the requested waits."""
 
     def __init__(self, attempts: int) -> None:
         super().__init__(attempts)
@@ -42,7 +42,7 @@ def test_lines_come_back_in_order(
 
     def answer(body: dict[str, Any]) -> Any:
         if body["instances"][0]["text"] in ("line 0", "line 12"):
-            time.sleep(0.1)  # later batches are ready first
+            time.sleep(0.1)  # later batches finish first
         return well(body)
 
     rest.answer = answer
@@ -75,7 +75,7 @@ def test_standard_input(
     assert capsys.readouterr().out == "ba\ndc\n"
 
 
-def test_what_is_asked_of_the_server(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requests(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(rest, "ab", "--version", "3", "--model", "en/de", "--signature", "other") == 0
     assert run(rest, "ab", "--label", "stable", "--scores") == 0
 
@@ -112,11 +112,11 @@ def test_more_translations_than_the_model_gives(
     assert run(rest, "x", "y", "--n-best", "9") == 0
     captured = capsys.readouterr()
     assert captured.out == "1\ta\n1\tb\n2\ta\n2\tb\n"
-    assert captured.err.count("the model gives at most 2 translations of a line, not 9") == 1
+    assert captured.err.count("the model returns at most 2 translations per line, not 9") == 1
 
 
 @pytest.mark.parametrize("status", [429, 503, 504])
-def test_overload_is_tried_again(rest: Any, reply: Any, status: int) -> None:
+def test_overload_is_retried(rest: Any, reply: Any, status: int) -> None:
     rest.fail(2, reply(status, {"error": "busy"}, {"Retry-After": "3"}))
     retries = Impatient(3)
 
@@ -127,7 +127,7 @@ def test_overload_is_tried_again(rest: Any, reply: Any, status: int) -> None:
     assert retries.asked == [3.0, 3.0]
 
 
-def test_a_broken_connection_is_tried_again(rest: Any) -> None:
+def test_broken_connection_is_retried(rest: Any) -> None:
     rest.fail(1, None)
 
     found = RestClient(rest.url, "m", retries=Impatient(2)).predict("translate", ["ab"])
@@ -157,7 +157,7 @@ def test_an_error_inside_the_server_is_final(
     assert "502 <html>Bad gateway</html>" in capsys.readouterr().err
 
 
-def test_tries_end(rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attempts_are_limited(rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rest.fail(9, reply(503, {"error": "queue is full"}))
 
     assert run(rest, "ab", "--attempts", "2") == 1
@@ -199,7 +199,7 @@ def test_lines_before_a_failure_are_printed(
 
 
 @pytest.mark.parametrize("body", [{"outputs": []}, {"predictions": [{}, {}]}, [1]])
-def test_an_answer_that_is_none(rest: Any, reply: Any, body: object) -> None:
+def test_invalid_reply(rest: Any, reply: Any, body: object) -> None:
     rest.answer = lambda _: reply(200, body)
 
     with pytest.raises(Failure):
@@ -212,7 +212,7 @@ def test_a_signature_without_a_translation(
     rest.answer = lambda _: reply(200, {"predictions": [{"tokens": 1}]})
 
     assert run(rest, "ab", "--signature", "score") == 2
-    assert "signature score gives no 'translation'" in capsys.readouterr().err
+    assert "signature score has no output 'translation'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A scripted model, whose every probability is known, and a small random one with a tokenizer."""
+"""A scripted model with known probabilities, and a small random model with a tokenizer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, ModelConfig
-from keras_transformer.data.tokenizer import END, PAD, START, UNKNOWN, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.model import transformer
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 KEYS = 10_007
 SPECIALS = {PAD, UNKNOWN, START}
@@ -20,10 +21,10 @@ ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), stric
 
 
 class Scripted:
-    """A model whose next-token logits are a table row chosen by the whole prefix.
+    """A model whose next-token logits are a table row that depends on the whole prefix.
 
     The key of a prefix is a polynomial in its tokens, so that a wrong reordering of the state
-    shows at once. Beside it the state carries the prefix itself, as a cache that grows.
+    shows at once. The state also carries the prefix itself, as a growing cache.
     """
 
     def __init__(self, seed: int, vocabulary: int, spread: float = 2.0, end_bias: float = 0.0):
@@ -43,7 +44,7 @@ class Scripted:
         return tf.gather(self.table, key), {"key": key, "prefix": prefix}
 
     def log_probabilities(self, key: int, prefix: tuple[int, ...]) -> np.ndarray:
-        """The same in plain float64: log P(next | START, prefix)."""
+        """Return log P(next | START, prefix), (V,) float64."""
         for token in (START, *prefix):
             key = (key * 31 + token * 7 + 3) % KEYS
         logits = self.table[key].astype(np.float64)
@@ -58,7 +59,7 @@ class Scripted:
 
 @pytest.fixture(scope="session")
 def scripted() -> type[Scripted]:
-    """The class of scripted models."""
+    """Return the class of scripted models."""
     return Scripted
 
 

@@ -1,4 +1,4 @@
-"""One matrix out of the weights of all layers and heads."""
+"""Attention averaged over heads, and links between words and pieces."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LAST = layer([[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]])
     ],
 )
 def test_mean_over_heads_of_the_last_layer_but_one(layers, expected) -> None:
-    found = attention_matrix(layers, LABELS).numpy()
-    np.testing.assert_allclose(found[0], expected, atol=1e-7)
-    np.testing.assert_allclose(found[1], [expected[0], [0.0, 0.0]], atol=1e-7)  # padding
+    matrices = attention_matrix(layers, LABELS).numpy()
+    np.testing.assert_allclose(matrices[0], expected, atol=1e-7)
+    np.testing.assert_allclose(matrices[1], [expected[0], [0.0, 0.0]], atol=1e-7)  # padding
 
 
 WEIGHTS = np.array(
@@ -47,7 +47,7 @@ WEIGHTS = np.array(
 
 def test_links_by_hand():
     # The first target word has two pieces, the first source word too: .4 + 0 + .1 + .3 = .8
-    # against .3 + .2 = .5. The second looks at the second. The end column is no word.
+    # against .3 + .2 = .5. The second attends to the second. The end column is no word.
     assert links(WEIGHTS, [0, 0, 1], [0, 0, 1]) == [(0, 0), (1, 1)]
     # Piece by piece: .4 of the first row, .3 of the second, .7 of the third.
     assert links(WEIGHTS, range(3), range(3)) == [(0, 0), (1, 1), (2, 2)]

@@ -1,4 +1,4 @@
-"""Lines in, lines out, with a small random model: whatever it says, it must say it reliably."""
+"""Translator with a small random model: results are reproducible and follow the options."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, START, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
+from keras_transformer.special_tokens import END, START
 
 SENTENCES = Path(__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines() * 5
 ENGLISH, GERMAN = map(list, zip(*(line.split("\t") for line in SENTENCES), strict=True))
@@ -38,8 +39,8 @@ def translator(model, tokenizer) -> Translator:
 
 
 @pytest.fixture
-def seen(translator, monkeypatch) -> list[np.ndarray]:
-    """The source ids that reach the model."""
+def sources(translator, monkeypatch) -> list[np.ndarray]:
+    """Return the source ids that reach the model."""
     arrays: list[np.ndarray] = []
     search = translator._functions.search
 
@@ -53,7 +54,7 @@ def seen(translator, monkeypatch) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def alone(translator) -> dict[str, Translation]:
-    """Each line translated by itself."""
+    """Translate each line by itself."""
     lines = [*ENGLISH[:4], *ODDITIES, *BLANK]
     return {line: translator.translate([line])[0] for line in lines}
 
@@ -92,38 +93,37 @@ def test_neither_batch_nor_order_changes_a_translation(translator, alone, lines,
         check(lines, translator.translate(lines), alone)
 
 
-def test_workers_change_nothing_that_comes_out(model, tokenizer, alone):
+def test_workers_change_no_result(model, tokenizer, translator, alone):
     search = dataclasses.replace(SEARCH, batch_tokens=40)
     several = Translator(model, tokenizer, search, DATA, workers=3)
     lines = ["", *ENGLISH[:4], *ODDITIES, *BLANK] * 3
     done: list[int] = []
     check(lines, several.translate(lines, done.append), alone)
     assert sum(done) == len(lines)
-    single = Translator(model, tokenizer, search, DATA)
     for one, other in zip(
-        several.score(ENGLISH, GERMAN), single.score(ENGLISH, GERMAN), strict=True
+        several.score(ENGLISH, GERMAN), translator.score(ENGLISH, GERMAN), strict=True
     ):
         np.testing.assert_allclose(one.by_token, other.by_token, rtol=1e-5, atol=1e-5)
 
 
-def test_blank_lines_do_not_run_the_model(translator, seen):
+def test_blank_lines_do_not_run_the_model(translator, sources):
     translations = translator.translate(BLANK)
     assert [item.text for item in translations] == [""] * len(BLANK)
     assert all(item.finished and item.score == 0.0 for item in translations)
     assert translator.translate([]) == []
-    assert seen == []
+    assert sources == []
 
 
-def test_the_model_reads_ids_and_end(translator, tokenizer, seen):
+def test_the_model_reads_ids_and_end(translator, tokenizer, sources):
     translator.translate([ENGLISH[0]])
-    assert seen[0].tolist() == [[*tokenizer.source.encode(ENGLISH[:1])[0], END]]
+    assert sources[0].tolist() == [[*tokenizer.source.encode(ENGLISH[:1])[0], END]]
 
 
 def test_output_never_exceeds_source_and_extra(translator, tokenizer):
     for line, translation in zip(ENGLISH[:4], translator.translate(ENGLISH[:4]), strict=True):
         (source,) = tokenizer.source.encode([line])
-        found = translator._functions.search(np.array([[*source, END]], np.int32))
-        (length,) = found.lengths.numpy()[:, 0]
+        hypotheses = translator._functions.search(np.array([[*source, END]], np.int32))
+        (length,) = hypotheses.lengths.numpy()[:, 0]
         assert length <= len(source) + SEARCH.max_extra
         assert translation.finished or length == len(source) + SEARCH.max_extra
 
@@ -149,17 +149,19 @@ def test_n_best_starts_with_the_best(model, tokenizer, translator):
         assert several.text == best.text
         assert several.score == pytest.approx(best.score, rel=1e-5)
         assert best.alternatives == ()
-        assert len(several.alternatives) == 2
+        assert len({item.text for item in (several, *several.alternatives)}) == 3
+        scores = [several.score, *(item.score for item in several.alternatives)]
+        assert scores == sorted(scores, reverse=True)
 
 
-def test_a_long_line_is_cut_with_a_warning_that_names_it(translator, seen, caplog):
+def test_a_long_line_is_cut_with_a_warning_that_names_it(translator, sources, caplog):
     data = dataclasses.replace(DATA, max_tokens=6)
     (ids,) = translator.tokenizer.source.encode(ENGLISH[1:2])
     with caplog.at_level(logging.WARNING), pytest.MonkeyPatch.context() as patch:
         patch.setattr(translator, "data", data)
         translator.translate(["a", ENGLISH[1]])
     assert caplog.messages == [f"line 2: {len(ids) + 1} tokens, cut to 6 (data.max_tokens)"]
-    assert [*ids[:5], END] in np.concatenate([rows[:, :6] for rows in seen[:1]]).tolist()
+    assert [*ids[:5], END] in np.concatenate([rows[:, :6] for rows in sources[:1]]).tolist()
 
 
 def test_a_line_of_exactly_the_limit_is_not_cut(translator, tokenizer, monkeypatch, caplog):
@@ -217,15 +219,14 @@ def test_progress_adds_up_to_the_number_of_lines(translator):
     assert sum(done) == len(ENGLISH)
 
 
-def test_one_trace_for_all_shapes_and_no_xla(model, tokenizer):
-    translator = Translator(model, tokenizer, SEARCH, DATA)
+def test_one_trace_for_all_shapes_and_no_xla(translator):
     for lines in (["a"], ENGLISH[:1], ENGLISH, ["a b c"] * 7):
         translator.translate(lines)
         translator.score(lines, lines)
-    graphs = translator._functions
-    assert graphs.find.experimental_get_tracing_count() == 1
-    assert graphs.force.experimental_get_tracing_count() == 1
-    graph = graphs.find.get_concrete_function().graph.as_graph_def()
+    functions = translator._functions
+    assert functions.generate.experimental_get_tracing_count() == 1
+    assert functions.force.experimental_get_tracing_count() == 1
+    graph = functions.generate.get_concrete_function().graph.as_graph_def()
     names = {node.op for node in graph.node}
     names |= {node.op for function in graph.library.function for node in function.node_def}
     assert not [name for name in names if name.startswith("Xla")]

@@ -1,4 +1,4 @@
-"""Prefixes, rules, samples and attention, from text to text, with a small random model."""
+"""Prefixes, constraints, samples and attention of a Translator with a small random model."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.alignment import words_of_pieces
 from keras_transformer.inference.attention_file import attention_file
 from keras_transformer.inference.grouping import padded_ids
 from keras_transformer.inference.inference_functions import sentence_seeds
 from keras_transformer.inference.translator import TranslationError, Translator
+from keras_transformer.special_tokens import END
 
 LINES = ["A dog runs over the green grass.", "The child sees a red ball.", "", "A dog", "🐶 and"]
 PREFIXES = ["Ein Hund läuft", "", "Das", "Das Kind 🐶", "  Zwei  "]
@@ -26,7 +26,7 @@ SEARCH = SearchConfig(beam=3, max_extra=12, batch_tokens=100)
 
 @pytest.fixture(scope="module")
 def make(model, tokenizer):
-    """A translator with these search options; each is made once."""
+    """Return a function that builds translators by search options, each once."""
     made = {}
 
     def translator(**options) -> Translator:
@@ -80,12 +80,13 @@ def test_prefixes_that_do_not_fit_are_refused_by_number(make):
         next(stream)
 
 
-def test_rules_of_the_configuration_hold(make, tokenizer):
+def test_constraints_of_the_configuration_hold(make, tokenizer):
     translator = make(min_length=8, no_repeat_ngram=1)
     source = padded_ids([[*ids, END] for ids in tokenizer.source.encode(LINES) if ids])
-    found = translator._functions.search(source)
-    assert (found.lengths[:, 0].numpy() > 8).all()
-    for tokens, length in zip(found.tokens[:, 0].numpy(), found.lengths[:, 0].numpy(), strict=True):
+    hypotheses = translator._functions.search(source)
+    lengths = hypotheses.lengths[:, 0].numpy()
+    assert (lengths > 8).all()
+    for tokens, length in zip(hypotheses.tokens[:, 0].numpy(), lengths, strict=True):
         assert len(set(tokens[:length])) == length
     free = make()._functions.search(source)
     assert free.lengths[:, 0].numpy().min() <= 8
@@ -111,7 +112,7 @@ def test_one_most_probable_token_is_greedy_search(make):
         same(one, other)
 
 
-def test_seeds_are_made_of_tokens_not_of_padding():
+def test_seeds_depend_on_tokens_not_on_padding():
     rows = np.array([[5, 6, 3, 0], [5, 6, 3, 0], [5, 6, 7, 3]], np.int32)
     first, second, third = sentence_seeds(rows, 1).tolist()
     assert first == second == sentence_seeds(rows[:1, :3], 1)[0].tolist()
@@ -119,40 +120,45 @@ def test_seeds_are_made_of_tokens_not_of_padding():
     assert sentence_seeds(np.zeros([0, 4], np.int32), 1).shape == (0, 2)
 
 
-def test_attention_says_where_the_network_looked(make, tokenizer, tmp_path):
+def test_attention_of_words_and_pieces_in_memory_and_on_disk(make, tokenizer, tmp_path):
     translator = make()
     together = translator.translate(LINES, attention=True)
     assert together[2].attention is None
-    assert translator.translate(LINES[:1])[0].attention is None  # nobody asked
+    assert translator.translate(LINES[:1])[0].attention is None  # not requested
     with attention_file(tmp_path / "all.npz") as add:
         for number, item in enumerate(together, start=1):
             add(number, item.attention)
     saved = np.load(tmp_path / "all.npz")
     for place in (0, 1, 3, 4):
-        found = together[place].attention
+        attention = together[place].attention
         (ids,) = tokenizer.source.encode(LINES[place : place + 1])
-        assert found.source == (*tokenizer.source.pieces(ids), "</s>")
-        assert (found.target[-1] == "</s>") == together[place].finished
-        np.testing.assert_allclose(found.weights.sum(1), np.ones(len(found.target)), rtol=1e-5)
+        assert attention.source == (*tokenizer.source.pieces(ids), "</s>")
+        assert (attention.target[-1] == "</s>") == together[place].finished
+        np.testing.assert_allclose(
+            attention.weights.sum(1), np.ones(len(attention.target)), rtol=1e-5
+        )
         words = together[place].text.split()
-        assert [target for _, target in found.links] == list(range(len(words)))
-        assert {source for source, _ in found.links} <= set(range(len(LINES[place].split())))
-        assert len(found.piece_links) == len(found.target) - together[place].finished
+        assert [target for _, target in attention.links] == list(range(len(words)))
+        assert {source for source, _ in attention.links} <= set(range(len(LINES[place].split())))
+        assert len(attention.piece_links) == len(attention.target) - together[place].finished
         (alone,) = translator.translate(LINES[place : place + 1], attention=True)
-        np.testing.assert_allclose(alone.attention.weights, found.weights, atol=1e-5)
-        assert (alone.attention.links, alone.attention.target) == (found.links, found.target)
-        np.testing.assert_array_equal(saved[f"attention_{place + 1}"], found.weights)
-        assert tuple(saved[f"target_{place + 1}"]) == found.target
+        np.testing.assert_allclose(alone.attention.weights, attention.weights, atol=1e-5)
+        assert (alone.attention.links, alone.attention.target) == (
+            attention.links,
+            attention.target,
+        )
+        np.testing.assert_array_equal(saved[f"attention_{place + 1}"], attention.weights)
+        assert tuple(saved[f"target_{place + 1}"]) == attention.target
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text("aeHundrt.🐶ß", min_size=1, max_size=6), max_size=6))
 def test_each_piece_belongs_to_the_word_that_it_spells(tokenizer, words):
     (ids,) = tokenizer.target.encode([" ".join(words)])
-    found = words_of_pieces(tokenizer.target, ids)
-    assert len(found) == len(ids)
-    assert sorted(found) == list(found)
-    assert set(found) == set(range(len(words)))
+    words_of = words_of_pieces(tokenizer.target, ids)
+    assert len(words_of) == len(ids)
+    assert sorted(words_of) == list(words_of)
+    assert set(words_of) == set(range(len(words)))
     for word, text in enumerate(words):
-        own = [token for token, place in zip(ids, found, strict=True) if place == word]
+        own = [token for token, place in zip(ids, words_of, strict=True) if place == word]
         assert tokenizer.target.decode([own])[0].strip() == text

@@ -1,4 +1,4 @@
-"""Small models that answer quickly: real SavedModels, and scripted ones."""
+"""Small quick models: a real SavedModel, and scripted models in Python."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SCORE = Spec("float32", (None,))
 
 @pytest.fixture
 def run():
-    """Run an async function in a thread of its own.
+    """Run an async function in a new thread.
 
-    The main thread has an event loop already while a browser is driven from another test.
+    The main thread may have a running event loop of the browser tests.
     """
 
     def in_thread(main):
@@ -37,7 +37,7 @@ def run():
 
 
 class Scripted:
-    """A model in Python: upper case; it records its batches, and can be held, slowed or failed."""
+    """A model in Python that returns upper case; it records its batches, can wait or fail."""
 
     def __init__(self):
         self.batches = []
@@ -72,7 +72,7 @@ class Scripted:
         return {"translation": np.array([b"one"], dtype=object)}
 
     def load(self, folder):
-        """What ``Service`` takes for a loader."""
+        """The loader for ``Service``."""
         if (folder / "broken").exists():
             raise OSError(f"{folder.name} is broken")
         signatures = [
@@ -115,7 +115,7 @@ def folder(tmp_path):
 
 
 def add_version(place, number):
-    """Put a version that only a scripted model can load into a folder."""
+    """Add an empty version, which only scripted models can load."""
     version = place / f"{number}"
     version.mkdir(parents=True)
     (version / "saved_model.pb").touch()
@@ -128,7 +128,7 @@ def _add_version():
 
 @pytest.fixture
 def client(folder, scripted):
-    """Makes a client of a server with a scripted model: ``client(max_queue=5)``."""
+    """Make a client of a server with a scripted model: ``client(max_queue=5)``."""
     opened = []
 
     def make(labels=None, **changes):
@@ -146,10 +146,7 @@ def client(folder, scripted):
 
 
 def shouting_module():
-    """A tf.Module with the signatures of a translator, which shouts.
-
-    The text "explode" makes an operation fail.
-    """
+    """A tf.Module with a translator's signatures that returns upper case; "explode" fails."""
     import tensorflow as tf
 
     class Shouter(tf.Module):
@@ -157,7 +154,7 @@ def shouting_module():
             super().__init__()
             self.scale = tf.Variable(-1.0)
 
-        def answers(self, text):
+        def outputs(self, text):
             check = tf.debugging.assert_none_equal(text, "explode", message="it explodes")
             with tf.control_dependencies([check]):
                 length = tf.cast(tf.strings.length(text, "UTF8_CHAR"), tf.float32)
@@ -169,17 +166,17 @@ def shouting_module():
 
         @tf.function
         def translate(self, text):
-            return self.answers(text)
+            return self.outputs(text)
 
         @tf.function
         def nbest(self, text):
             both = tf.stack([tf.strings.upper(text), text], axis=1)
-            scores = tf.stack([self.answers(text)["score"]] * 2, axis=1)
+            scores = tf.stack([self.outputs(text)["score"]] * 2, axis=1)
             return {"translations": both, "scores": scores}
 
         @tf.function
         def options(self, text, alpha, max_extra):
-            found = self.answers(text)
+            found = self.outputs(text)
             extra = tf.cast(max_extra, tf.float32)
             return {**found, "score": found["score"] * alpha + extra}
 
@@ -187,7 +184,7 @@ def shouting_module():
         def align(self, text):
             pieces = tf.strings.unicode_split(text, "UTF-8").to_tensor("")
             attention = tf.cast(tf.not_equal(pieces, ""), tf.float32)[:, :, None]
-            return {**self.answers(text), "source_pieces": pieces, "attention": attention}
+            return {**self.outputs(text), "source_pieces": pieces, "attention": attention}
 
     return Shouter()
 

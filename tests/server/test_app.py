@@ -1,3 +1,5 @@
+"""The whole application, with scripted models."""
+
 from __future__ import annotations
 
 import json
@@ -82,14 +84,13 @@ def test_body_limit(client):
 
 
 def test_text_limit(client):
-    """100,000 characters are answered, whatever they are; a text beyond the limit is not."""
+    """100,000 characters are translated, whatever they are; a longer text is refused."""
     toy = client()
     assert toy.post(PREDICT, content=instances("🙂" * 100_000, "a")).status_code == 200
     reply = toy.post(PREDICT, content=instances("a", "b" * (512 * 1024 + 1)))
     assert reply.status_code == 413
-    assert (
-        "text: expected texts of at most 524288 bytes, got one of 524289" in (reply.json()["error"])
-    )
+    message = "text: expected texts of at most 524288 bytes, got one of 524289"
+    assert message in reply.json()["error"]
     small = client(max_text_kb=1)
     assert small.post(PREDICT, content=instances(*["a" * 1024] * 9)).status_code == 200
     body = {"signature_name": "align", "inputs": {"text": ["ä" * 513]}}
@@ -98,7 +99,7 @@ def test_text_limit(client):
     assert small.post(PREDICT, json=body).status_code == 200
 
 
-def test_a_large_request_is_put_together_again(client, scripted):
+def test_a_large_request_is_joined_again(client, scripted):
     words = [f"w{number}" for number in range(200)]
     reply = client().post(PREDICT, content=instances(*words))
     assert [row["translation"] for row in reply.json()["predictions"]] == [
@@ -107,7 +108,7 @@ def test_a_large_request_is_put_together_again(client, scripted):
     assert [len(batch) for batch in scripted.batches] == [64, 64, 64, 8]
 
 
-def test_long_texts_go_by_way_of_threads(client):
+def test_long_texts(client):
     words = ["x" * 70_000, "y" * 3]
     reply = client().post(PREDICT, content=instances(*words))
     assert [row["translation"] for row in reply.json()["predictions"]] == ["X" * 70_000, "YYY"]
@@ -167,7 +168,7 @@ def test_the_page(client, monkeypatch, tmp_path):
     assert toy.post("/", content=b"x").status_code == 405
 
 
-def test_what_the_page_has_to_know(shout, client):
+def test_description_of_the_model_for_the_page(shout, client):
     model = shout.get("/page/model.json").json()
     assert model["name"] == "shout"
     assert model["version"] == 1

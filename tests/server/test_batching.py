@@ -1,3 +1,5 @@
+"""Batches of concurrent requests."""
+
 from __future__ import annotations
 
 import asyncio
@@ -37,7 +39,7 @@ def ask(model, *texts, signature="serving_default"):
 
 
 async def held(batcher, model, scripted):
-    """Hold the model with a first request, so that what comes next queues up."""
+    """Block the model with a first request, so that further requests queue up."""
     scripted.free.clear()
     job = batcher.submit(model, ask(model, "first"))
     while not scripted.batches:
@@ -49,14 +51,14 @@ def texts(outputs):
     return [text.decode() for text in outputs["translation"]]
 
 
-def test_what_queues_up_becomes_one_batch(run, batcher, model, scripted):
+def test_queued_requests_become_one_batch(run, batcher, model, scripted):
     async def main():
         one = batcher()
         first = await held(one, model, scripted)
         jobs = [one.submit(model, ask(model, *words)) for words in (["a", "b"], ["c"], ["d"])]
         assert one.waiting == 4
         scripted.free.set()
-        answers = await asyncio.gather(first.answer, *(job.answer for job in jobs))
+        answers = await asyncio.gather(first.outputs, *(job.outputs for job in jobs))
         assert list(map(texts, answers)) == [["FIRST"], ["A", "B"], ["C"], ["D"]]
         assert scripted.batches == [["first"], ["a", "b", "c", "d"]]
         assert (one.waiting, one.running) == (0, 0)
@@ -64,15 +66,15 @@ def test_what_queues_up_becomes_one_batch(run, batcher, model, scripted):
     run(main)
 
 
-def test_a_large_request_runs_in_pieces_and_lets_others_go_first(run, batcher, model, scripted):
+def test_a_large_request_runs_in_chunks_and_lets_others_go_first(run, batcher, model, scripted):
     async def main():
         one = batcher(max_batch_size=3)
         await held(one, model, scripted)
         large = one.submit(model, ask(model, *"abcdefg"))
         small = one.submit(model, ask(model, "x"))
         scripted.free.set()
-        assert texts(await small.answer) == ["X"]
-        assert texts(await large.answer) == list("ABCDEFG")
+        assert texts(await small.outputs) == ["X"]
+        assert texts(await large.outputs) == list("ABCDEFG")
         assert scripted.batches[1:] == [list("abc"), ["x", "d", "e"], ["f", "g"]]
 
     run(main)
@@ -87,7 +89,7 @@ def test_signatures_with_padding_are_not_joined_but_padded_alike(run, batcher, m
             for words in (["a", "bc", "def"], ["gh"])
         ]
         scripted.free.set()
-        large, small = [await job.answer for job in jobs]
+        large, small = [await job.outputs for job in jobs]
         grid = [[b"a", b"", b""], [b"b", b"c", b""], [b"d", b"e", b"f"]]
         assert large["pieces"].tolist() == grid
         assert large["lengths"].tolist() == [1, 2, 3]
@@ -109,19 +111,19 @@ def test_signatures_and_versions_are_not_mixed(run, batcher, model, scripted, fo
             one.submit(model, ask(model, "d")),
         ]
         scripted.free.set()
-        await asyncio.gather(*(job.answer for job in jobs))
+        await asyncio.gather(*(job.outputs for job in jobs))
         assert scripted.batches[1:] == [["a", "d"], ["b"], ["c"]]
 
     run(main)
 
 
-def test_a_failure_hurts_only_its_own_request(run, batcher, model, scripted):
+def test_a_failure_concerns_only_its_own_request(run, batcher, model, scripted):
     async def main():
         one = batcher()
         await held(one, model, scripted)
         jobs = [one.submit(model, ask(model, text)) for text in ("a", "explode", "b")]
         scripted.free.set()
-        answers = await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        answers = await asyncio.gather(*(job.outputs for job in jobs), return_exceptions=True)
         assert texts(answers[0]) == ["A"]
         assert isinstance(answers[1], RestError)
         assert "explodes" in str(answers[1])
@@ -131,12 +133,12 @@ def test_a_failure_hurts_only_its_own_request(run, batcher, model, scripted):
     run(main)
 
 
-def test_a_failed_piece_ends_the_whole_request(run, batcher, model, scripted):
+def test_a_failed_chunk_ends_the_whole_request(run, batcher, model, scripted):
     async def main():
         one = batcher(max_batch_size=1)
         job = one.submit(model, ask(model, "a", "explode", "b", "c"))
         with pytest.raises(RestError, match="explodes"):
-            await job.answer
+            await job.outputs
         await asyncio.sleep(0.05)
         assert scripted.batches == [["a"], ["explode"]]
         assert (one.waiting, one.running) == (0, 0)
@@ -144,15 +146,15 @@ def test_a_failed_piece_ends_the_whole_request(run, batcher, model, scripted):
     run(main)
 
 
-def test_an_answer_that_cannot_be_put_together_hurts_only_its_own_request(
+def test_outputs_that_cannot_be_joined_concern_only_their_own_request(
     run, batcher, model, scripted, monkeypatch
 ):
     settle = Batcher._settle
 
-    def failing(self, chunk, answer):
-        if chunk.job.request.inputs["text"][0] == b"odd" and not isinstance(answer, RestError):
+    def failing(self, chunk, result):
+        if chunk.job.request.inputs["text"][0] == b"odd" and not isinstance(result, RestError):
             raise ValueError("odd")
-        settle(self, chunk, answer)
+        settle(self, chunk, result)
 
     monkeypatch.setattr(Batcher, "_settle", failing)
 
@@ -161,11 +163,11 @@ def test_an_answer_that_cannot_be_put_together_hurts_only_its_own_request(
         await held(one, model, scripted)
         jobs = [one.submit(model, ask(model, text)) for text in ("a", "odd", "b")]
         scripted.free.set()
-        answers = await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        answers = await asyncio.gather(*(job.outputs for job in jobs), return_exceptions=True)
         assert texts(answers[0]) + texts(answers[2]) == ["A", "B"]
         assert str(answers[1]) == "odd"
         last = one.submit(model, ask(model, "c"))
-        assert texts(await last.answer) == ["C"]
+        assert texts(await last.outputs) == ["C"]
         assert (one.waiting, one.running) == (0, 0)
 
     run(main)
@@ -181,17 +183,17 @@ def test_a_batch_that_fails_as_a_whole_leaves_the_thread_free(run, batcher, mode
         one = batcher()
         for text in "ab":
             with pytest.raises(RestError, match="no room"):
-                await one.submit(model, ask(model, text)).answer
+                await one.submit(model, ask(model, text)).outputs
         assert (one.waiting, one.running) == (0, 0)
 
     run(main)
 
 
-def test_a_model_that_loses_rows_is_found_out(run, batcher, model):
+def test_a_model_that_loses_rows_is_an_error(run, batcher, model):
     async def main():
         job = batcher().submit(model, ask(model, "a", "b", signature="broken"))
-        with pytest.raises(RestError, match="2 rows went in") as caught:
-            await job.answer
+        with pytest.raises(RestError, match="expected 2 rows, got") as caught:
+            await job.outputs
         assert caught.value.status == 500
 
     run(main)
@@ -210,7 +212,7 @@ def test_the_queue_is_bounded_in_rows(run, batcher, model, scripted):
         assert caught.value.status == 400
         last = one.submit(model, ask(model, "e"))
         scripted.free.set()
-        assert texts(await waiting.answer) + texts(await last.answer) == ["A", "B", "E"]
+        assert texts(await waiting.outputs) + texts(await last.outputs) == ["A", "B", "E"]
 
     run(main)
 
@@ -224,7 +226,7 @@ def test_dropped_requests_are_not_run(run, batcher, model, scripted):
         one.drop(first)
         assert one.waiting == 2
         scripted.free.set()
-        assert texts(await jobs[2].answer) == ["C"]
+        assert texts(await jobs[2].outputs) == ["C"]
         assert scripted.batches == [["first"], ["a", "c"]]
 
     run(main)
@@ -239,7 +241,7 @@ def test_batches_at_the_same_time(run, batcher, model, scripted):
             await asyncio.sleep(0.001)
         assert one.running == 2
         scripted.free.set()
-        await asyncio.gather(first.answer, second.answer)
+        await asyncio.gather(first.outputs, second.outputs)
 
     run(main)
 
@@ -250,7 +252,7 @@ def test_batches_that_start_together_share_the_rows(run, batcher, model, scripte
     async def main():
         two = batcher(batches=2)
         job = two.submit(model, ask(model, *"abcdefg"))
-        assert texts(await job.answer) == list("ABCDEFG")
+        assert texts(await job.outputs) == list("ABCDEFG")
         assert sorted(map(len, scripted.batches)) == [3, 4]
 
     run(main)
@@ -260,7 +262,7 @@ def test_the_time_of_every_batch_is_counted(run, batcher, model):
     async def main():
         one = batcher()
         for text in ("a", "b"):
-            await one.submit(model, ask(model, text)).answer
+            await one.submit(model, ask(model, text)).outputs
         assert b"keras_transformer_serve_run_seconds_count 2.0" in one.metrics.page()
 
     run(main)
@@ -273,10 +275,10 @@ def test_waiting_for_a_fuller_batch(run, batcher, model, scripted):
         await asyncio.sleep(0.02)
         assert scripted.batches == []
         jobs.append(one.submit(model, ask(model, "b")))
-        await asyncio.wait_for(asyncio.gather(*(job.answer for job in jobs)), 5)
+        await asyncio.wait_for(asyncio.gather(*(job.outputs for job in jobs)), 5)
         assert scripted.batches == [["a", "b"]]
         short = batcher(batch_timeout_ms=10)
-        await asyncio.wait_for(short.submit(model, ask(model, "c")).answer, 5)
+        await asyncio.wait_for(short.submit(model, ask(model, "c")).outputs, 5)
         assert scripted.batches[1:] == [["c"]]
 
     run(main)
@@ -289,7 +291,7 @@ def test_many_requests_get_their_own_answers(run, batcher, model, scripted):
         words = [f"r{number}w{word}" for word in range(dice.randint(0, 12))]
         await asyncio.sleep(dice.random() * 0.05)
         job = one.submit(model, ask(model, *words))
-        assert texts(await job.answer) == [word.upper() for word in words]
+        assert texts(await job.outputs) == [word.upper() for word in words]
 
     async def main():
         scripted.pause = 0.001
@@ -305,7 +307,7 @@ def test_an_indivisible_request(run, batcher, model):
     async def main():
         inputs = {"a": np.float32(1), "b": np.float32(2)}
         request = Request(model.signatures["add"], "column", inputs, 1)
-        answer = await batcher().submit(model, request).answer
+        answer = await batcher().submit(model, request).outputs
         assert answer["sum"] == 3
 
     run(main)
@@ -316,7 +318,7 @@ def test_the_loop_is_free_while_a_batch_runs(run, batcher, model, scripted):
         scripted.pause = 0.2
         job = batcher().submit(model, ask(model, "a"))
         turns = 0
-        while not job.answer.done():
+        while not job.outputs.done():
             await asyncio.sleep(0.01)
             turns += 1
         assert turns > 5

@@ -1,3 +1,5 @@
+"""JSON of replies."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""Anything may come in by the REST interface: never a failure of the server, never a hang."""
+"""Random requests: the server never fails and never hangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-SIZES = pytest.mark.parametrize("examples", [60, pytest.param(1500, marks=pytest.mark.slow)])
+SIZES = pytest.mark.parametrize("examples", [25, pytest.param(1500, marks=pytest.mark.slow)])
 PREDICT = b"/v1/models/shout:predict"
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -30,7 +30,7 @@ SIGNATURES = ["serving_default", "translate", "nbest", "options", "align"]
 
 
 def almost(value):
-    """A value of the right kind, or anything."""
+    """Return a strategy for a value of the right kind or any other."""
     return value | JSON
 
 
@@ -63,7 +63,7 @@ VALID = json.dumps(
 
 
 async def call(app, method, path, body):
-    """One request straight to the ASGI application, which a client would not send so."""
+    """Send a request directly to the ASGI application, past the checks of a client."""
     scope = {
         "type": "http",
         "method": method,
@@ -109,7 +109,7 @@ def fuzz(examples, **strategies):
 
 
 @SIZES
-def test_requests_that_are_almost_right(shout, examples):
+def test_almost_valid_requests(shout, examples):
     @fuzz(examples, request=REQUESTS)
     def check(request):
         status, reply = ask(shout, json.dumps(request).encode())
@@ -124,7 +124,7 @@ def test_requests_that_are_almost_right(shout, examples):
 
 
 @SIZES
-def test_right_requests_are_answered(shout, examples):
+def test_valid_requests(shout, examples):
     @fuzz(examples, texts=st.lists(TEXTS, min_size=1, max_size=5), name=st.sampled_from(SIGNATURES))
     def check(texts, name):
         rows = [{"text": text} for text in texts]

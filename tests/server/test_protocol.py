@@ -1,4 +1,4 @@
-"""Clients that are slow, rude or gone, over real sockets."""
+"""Slow, broken and disconnected clients over real sockets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def service(folder, scripted):
 
 @pytest.fixture
 def connect(service, scripted):
-    """Makes connections to a server whose limit is half a second."""
+    """Make connections to a server with a limit of half a second."""
     taken = listen("127.0.0.1", 0)
     address = taken.getsockname()
     config = uvicorn.Config(
@@ -51,7 +51,7 @@ def wait_for(condition):
 
 
 def everything(connection):
-    """All that comes until the server ends the connection."""
+    """Return all bytes until the server closes the connection."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65536):
@@ -59,13 +59,13 @@ def everything(connection):
     return received
 
 
-def test_a_connection_that_says_nothing_is_ended(connect):
+def test_silent_connection_is_closed(connect):
     started = time.monotonic()
     assert everything(connect()) == b""
     assert time.monotonic() - started >= 0.4
 
 
-def test_a_head_that_drips_is_ended(connect):
+def test_slow_head_is_closed(connect):
     connection = connect()
     started = time.monotonic()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -75,7 +75,7 @@ def test_a_head_that_drips_is_ended(connect):
     assert time.monotonic() - started < len(HEAD) * 0.05
 
 
-def test_a_body_that_drips_is_answered_with_408(connect):
+def test_slow_body_gets_408(connect):
     connection = connect()
     connection.sendall(HEAD % 1000)
     received = []
@@ -91,7 +91,7 @@ def test_a_body_that_drips_is_answered_with_408(connect):
     assert received[0].startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_client_that_goes_takes_its_rows_along(connect, service, scripted):
+def test_rows_of_a_disconnected_client_are_dropped(connect, service, scripted):
     scripted.free.clear()
     first, second = connect(), connect()
     first.sendall(HEAD % len(BODY) + BODY)
@@ -113,7 +113,7 @@ def test_requests_one_after_another_in_one_connection(connect):
         reply = b""
         while b'"A"' not in reply:
             reply += connection.recv(65536)
-        time.sleep(0.3)  # in all longer than the limit, which starts anew with each answer
+        time.sleep(0.3)  # in total longer than the limit, which restarts with each reply
     connection.sendall((HEAD % len(BODY) + BODY) * 3)  # and three sent at once
     assert everything(connection).count(b"HTTP/1.1 200 ") == 3
 

@@ -1,3 +1,5 @@
+"""The REST interface over a real SavedModel."""
+
 from __future__ import annotations
 
 import json
@@ -56,7 +58,7 @@ def test_outputs_with_inner_dimensions(shout):
     assert [row["attention"] for row in rows] == [[[1.0], [1.0]], [[1.0], [0.0]]]
 
 
-def test_text_that_is_not_ascii_and_bytes_that_are_no_text(shout):
+def test_text_that_is_not_ascii_and_invalid_utf8(shout):
     assert "Ä" in predict(shout, {"instances": ["Ä🙂"]}).text
     reply = predict(shout, {"instances": [{"b64": "w4Q="}, {"b64": "/w"}]})
     assert [row["translation"] for row in reply.json()["predictions"]] == ["Ä", "\ufffd"]

@@ -1,3 +1,5 @@
+"""Loaded SavedModels and their warm-up requests."""
+
 from __future__ import annotations
 
 import shutil
@@ -11,7 +13,7 @@ from keras_transformer.server.signature import Spec
 
 @pytest.fixture
 def version(saved_model, tmp_path):
-    """A version folder of one's own."""
+    """A copy of the version folder."""
     return shutil.copytree(saved_model, tmp_path / "1")
 
 
@@ -48,7 +50,7 @@ def test_signatures_are_those_of_the_saved_model(version):
     assert servable.card["search"] == {"beam": 4, "n_best": 2}
 
 
-def test_warmup_requests_are_answered(version):
+def test_warmup_requests_run(version):
     path = version / "assets.extra" / "tf_serving_warmup_requests"
     assert list(read_warmup(path)) == []
     record(path, "a", "\u00e4", signature="nbest")
@@ -57,7 +59,7 @@ def test_warmup_requests_are_answered(version):
     load(version)
 
 
-def test_a_warmup_request_that_fails_fails_the_version(version):
+def test_a_failed_warmup_request_fails_the_version(version):
     record(version / "assets.extra" / "tf_serving_warmup_requests", "a", "explode")
     with pytest.raises(Exception, match="it explodes") as caught:
         load(version)

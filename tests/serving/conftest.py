@@ -1,16 +1,18 @@
-"""A small run with random weights, and its export: whatever it says, it must say it reliably."""
+"""A small run with random weights and its export, shared by all tests of this folder."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from keras_transformer.config import Config, DataConfig, ModelConfig, SearchConfig
+from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.run import Run
-from keras_transformer.serving.saved_model.export import export
+from keras_transformer.serving.export import export
 from keras_transformer.serving.settings import ExportSettings
 
 PAIRS = [
@@ -23,7 +25,7 @@ PAIRS = [
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory, talkative) -> Run:
-    """A run with separate vocabularies, whose weights are random but sure of what they say."""
+    """A run with separate vocabularies and random weights that prefer some tokens clearly."""
     folder = tmp_path_factory.mktemp("small")
     for name in ("train", "dev"):
         for place, language in enumerate(("en", "de")):
@@ -50,13 +52,26 @@ def small_run(tmp_path_factory, talkative) -> Run:
 
 
 @pytest.fixture(scope="session")
-def small_export(small_run, tmp_path_factory) -> Path:
-    """The version folder of its export: beam 3, n 3, at most 4 tokens more than the source."""
+def translator(small_run) -> Translator:
+    """Python's translator of the run, with the whole beam as hypotheses."""
+    search = dataclasses.replace(small_run.config.search, n_best=small_run.config.search.beam)
+    return Translator(small_run.model(), small_run.tokenizer(), search, small_run.config.data)
+
+
+@pytest.fixture(scope="session")
+def export_log() -> list[str]:
+    """The progress of ``small_export``."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def small_export(small_run, export_log, tmp_path_factory) -> Path:
+    """The exported version: beam 3, n_best 3, at most 4 tokens more than the source."""
     folder = tmp_path_factory.mktemp("exports") / "small"
-    return export(small_run, small_run.config.search, folder, ExportSettings(), lambda line: None)
+    return export(small_run, small_run.config.search, folder, ExportSettings(), export_log.append)
 
 
 @pytest.fixture(scope="session")
 def signatures(small_export):
-    """The functions of the export, as TensorFlow loads them."""
+    """The signatures of the export, loaded by Python."""
     return tf.saved_model.load(str(small_export)).signatures

@@ -1,4 +1,4 @@
-"""Which number the next version gets, and where none can be written."""
+"""Version numbers, and version folders that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import os
 
 import pytest
 
+from keras_transformer import system
 from keras_transformer.serving.settings import MAX_VERSION, ExportError
-from keras_transformer.serving.version_folder import next_version, version_number
+from keras_transformer.serving.version_folder import new_version, next_version, version_number
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A model's folder with versions 1 and 7, and what is none."""
-    for name in ("1", "7", "2.bad", ".export-x", "²", "9" * 25):
+    """A model's folder with versions 1 and 7 and other folders."""
+    for name in ("1", "7", "2.bad", ".3.partial", "²", "9" * 25):
         (tmp_path / "m" / name).mkdir(parents=True)
     return tmp_path / "m"
 
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("1", 1), ("007", 7), ("9" * 25, int("9" * 25)), ("2.bad", None), ("-1", None), ("²", None)],
+    [
+        ("1", 1),
+        ("007", 7),
+        ("9" * 25, int("9" * 25)),
+        ("2.bad", None),
+        (".3.partial", None),
+        ("-1", None),
+        ("²", None),
+    ],
 )
 def test_names_of_versions(name, number) -> None:
     assert version_number(name) == number
 
 
-def test_the_next_number(folder, tmp_path) -> None:
+def test_next_number(folder, tmp_path) -> None:
     assert next_version(folder, None) == 8
     assert next_version(folder, 3) == 3
     assert next_version(folder, MAX_VERSION) == MAX_VERSION
@@ -34,7 +43,7 @@ def test_the_next_number(folder, tmp_path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_version_that_is_there(folder) -> None:
+def test_existing_version_is_refused(folder) -> None:
     with pytest.raises(ExportError, match=r"m/7 is there already .* --version out for version 8"):
         next_version(folder, 7)
 
@@ -49,8 +58,51 @@ def test_places_that_are_no_folder(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ExportError, match=r"file: expected a folder, found something else there"):
         next_version(tmp_path / "file", None)
-    with pytest.raises(ExportError, match=r"m: expected a folder, found .*file, which is none"):
+    with pytest.raises(ExportError, match=r"m: expected a folder, found .*file, which is not a"):
         next_version(tmp_path / "file" / "m", None)
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # also for root
     with pytest.raises(ExportError, match=rf"no permission to write in {tmp_path}$"):
         next_version(tmp_path / "new" / "m", None)
+
+
+def test_a_half_written_version_has_no_number(folder) -> None:
+    with new_version(folder, None) as (place, number):
+        (place / "model").write_text("model")
+        assert number == 8
+        assert place.parent == folder
+        numbers = [version_number(path.name) for path in folder.iterdir()]
+        assert 8 not in numbers
+    assert (folder / "8" / "model").read_text() == "model"
+
+
+def test_leftovers_of_killed_exports_are_removed(folder) -> None:
+    (folder / ".3.partial" / "variables").mkdir()
+    with new_version(folder, None):
+        pass
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"1", "7", "8", "2.bad", "²", "9" * 25}
+
+
+def test_failure_leaves_nothing(folder, tmp_path) -> None:
+    before = {path.name for path in folder.iterdir()} - {".3.partial"}
+
+    def fail(place) -> None:
+        with new_version(place, None) as (written, _):
+            (written / "model").touch()
+            raise ValueError("no")
+
+    for place in (folder, tmp_path / "new"):
+        with pytest.raises(ValueError, match="no"):
+            fail(place)
+    assert {path.name for path in folder.iterdir()} == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_export_at_a_time(folder) -> None:
+    with (
+        system.lock(folder),
+        pytest.raises(system.FileError, match="another process"),
+        new_version(folder, 20),
+    ):
+        pass
+    assert (folder / ".3.partial").exists()  # it may be the other export's

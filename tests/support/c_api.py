@@ -1,4 +1,4 @@
-"""TensorFlow's C API by ctypes: its libraries, its errors, its tensors. No TensorFlow import."""
+"""TensorFlow's C API through ctypes: libraries, errors, tensors; TensorFlow is not imported."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.errors import UserError
-
-# What a server calls when it starts, unless it is told --xla_cpu_compilation_enabled:
-# tensorflow::DisableXlaCompilation().
+# tensorflow::DisableXlaCompilation(), which a server calls at its start unless it has the option
+# --xla_cpu_compilation_enabled.
 _DISABLE_XLA = "_ZN10tensorflow21DisableXlaCompilationEv"
 
 # Values of TF_DataType. NumPy has no bfloat16: it is read as the upper half of a float32.
@@ -39,18 +37,18 @@ _NUMBERS: dict[int, type[np.generic]] = {
 _TSTRING = 24  # bytes of a TF_TString
 
 
-class NativeError(UserError):
-    """The libraries, a model or a request cannot be used; the message says why."""
+class CApiError(Exception):
+    """Libraries, a model or a request that cannot be used."""
 
 
 class Buffer(ctypes.Structure):
-    """TF_Buffer: bytes that belong to TensorFlow."""
+    """TF_Buffer: bytes owned by TensorFlow."""
 
     _fields_ = (("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p))
 
 
 class Output(ctypes.Structure):
-    """TF_Output: an operation and the number of one of its outputs."""
+    """TF_Output: an operation and the index of an output."""
 
     _fields_ = (("operation", c_void_p), ("index", c_int))
 
@@ -58,7 +56,7 @@ class Output(ctypes.Structure):
 _OPTIONS = (c_void_p, c_void_p)
 _VALUES = (POINTER(Output), POINTER(c_void_p), c_int)
 
-# Name: result, arguments. A handle of any kind is a void pointer.
+# Result and argument types by function name. Handles are void pointers.
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     _DISABLE_XLA: (None, ()),
     "TF_Version": (c_char_p, ()),
@@ -104,24 +102,24 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 class Runtime:
     """TensorFlow's C++ runtime with TensorFlow Text's operations and without XLA.
 
-    A process can hold one, and only where it has not imported TensorFlow.
+    A process can have only one, and must not have imported TensorFlow.
 
     Args:
         libraries: A site-packages folder with ``tensorflow`` and ``tensorflow_text``.
 
     Raises:
-        NativeError: The libraries are not there or do not load, or TensorFlow is imported.
+        CApiError: The libraries are missing or do not load, or TensorFlow is imported.
     """
 
     def __init__(self, libraries: Path) -> None:
         if "tensorflow" in sys.modules:
-            raise NativeError("expected a process that has not imported TensorFlow")
+            raise CApiError("expected a process that has not imported TensorFlow")
         try:
             for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2"):
-                # Global, so that the libraries of TensorFlow Text find its symbols.
+                # Global, so that the libraries of TensorFlow Text find the symbols.
                 library = ctypes.CDLL(str(libraries / "tensorflow" / name), ctypes.RTLD_GLOBAL)
         except OSError as error:
-            raise NativeError(f"{libraries}: expected TensorFlow's libraries: {error}") from None
+            raise CApiError(f"{libraries}: expected TensorFlow's libraries: {error}") from None
         self._library = library
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, name)
@@ -129,44 +127,44 @@ class Runtime:
         self.call(_DISABLE_XLA)
         operations = sorted((libraries / "tensorflow_text" / "python" / "ops").glob("*.so"))
         if not operations:
-            raise NativeError(f"{libraries}: expected the package tensorflow_text, found none")
+            raise CApiError(f"{libraries}: expected the package tensorflow_text, found none")
         for path in operations:
             self.checked("TF_LoadLibrary", os.fsencode(path))
 
     @property
     def version(self) -> str:
-        """Version of the libraries, such as ``2.20.0``."""
+        """Version of TensorFlow, such as ``2.20.0``."""
         return str(self.call("TF_Version").decode())
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a function of the C API that reports no failure."""
+        """Call a function of the C API that has no status."""
         return getattr(self._library, name)(*arguments)
 
     def checked(self, name: str, *arguments: Any) -> Any:
-        """Call a function of the C API with a status as its last argument.
+        """Call a function of the C API that has a status as its last argument.
 
         Raises:
-            NativeError: It failed; the message is TensorFlow's.
+            CApiError: The call failed; the message is TensorFlow's.
         """
         status = self.call("TF_NewStatus")
         try:
             result = self.call(name, *arguments, status)
             if self.call("TF_GetCode", status):
-                raise NativeError(self.call("TF_Message", status).decode(errors="replace"))
+                raise CApiError(self.call("TF_Message", status).decode(errors="replace"))
             return result
         finally:
             self.call("TF_DeleteStatus", status)
 
     @contextlib.contextmanager
     def tensor(self, values: Any, dtype: int) -> Iterator[int]:
-        """A tensor made of values, freed at the end.
+        """Yield a tensor with the given values, freed at the end.
 
         Args:
             values: An array or nested lists; text as bytes.
-            dtype: The wanted TF_DataType.
+            dtype: Its TF_DataType.
 
         Raises:
-            NativeError: The values do not fit the type, or the lists are of unequal length.
+            CApiError: The values do not fit the type, or the lists are of unequal length.
         """
         array = _as_array(values, dtype)
         size = _TSTRING * array.size if dtype == _STRING else array.nbytes
@@ -187,13 +185,13 @@ class Runtime:
             self.call("TF_DeleteTensor", tensor)
 
     def take(self, tensor: int | None) -> np.ndarray:
-        """The values of a tensor, which is freed.
+        """Return the values of a tensor and free it.
 
         Returns:
-            An array; of dtype object with ``bytes`` for text, float32 for bfloat16.
+            An array: dtype object with ``bytes`` for text, float32 for bfloat16.
 
         Raises:
-            NativeError: A type that is neither text nor a number.
+            CApiError: The type is neither text nor a number.
         """
         try:
             dtype = self.call("TF_TensorType", tensor)
@@ -209,7 +207,7 @@ class Runtime:
                     array[index] = ctypes.string_at(start, self.call("TF_StringGetSize", place))
                 return array.reshape(shape)
             if dtype not in _NUMBERS:
-                raise NativeError(f"output: expected text or numbers, got TF_DataType {dtype}")
+                raise CApiError(f"output: expected text or numbers, got TF_DataType {dtype}")
             size = count * np.dtype(_NUMBERS[dtype]).itemsize
             # A tensor without elements may have no memory.
             array = np.frombuffer(ctypes.string_at(data, size) if size else b"", _NUMBERS[dtype])
@@ -221,19 +219,19 @@ class Runtime:
 
 
 def _as_array(values: Any, dtype: int) -> np.ndarray:
-    """The values as an array of bytes, or of the type's numbers."""
+    """Return the values as an array of bytes or numbers."""
     try:
         if dtype != _STRING:
             given = np.asarray(values)
-            # 1 is a float32 too, but neither is 0.5 an int32 nor a word a number.
+            # An integer may become a float32, but 0.5 no int32.
             if given.size and not np.can_cast(given.dtype, _NUMBERS[dtype], "same_kind"):
                 raise ValueError(f"got {given.dtype}")
             return np.asarray(values, _NUMBERS[dtype])
         array = np.asarray(values, object)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         expected = np.dtype(_NUMBERS[dtype]).name if dtype in _NUMBERS else f"TF_DataType {dtype}"
-        raise NativeError(f"input: expected an array of {expected}: {error}") from None
+        raise CApiError(f"input: expected an array of {expected}: {error}") from None
     for text in array.flat:
         if not isinstance(text, bytes):
-            raise NativeError(f"input: expected an array of text, got {type(text).__name__}")
+            raise CApiError(f"input: expected an array of text, got {type(text).__name__}")
     return array

@@ -1,16 +1,15 @@
-"""Run a SavedModel where TF Serving runs it: in TensorFlow's C++ runtime, without Python's.
+"""A SavedModel in TensorFlow's C++ runtime, as TensorFlow Serving runs it.
 
   python -m tests.support.tf_c_session export/models/en-de/1 < requests.jsonl
 
-What loads in Python can still fail in a server. This loads a version folder with the loader
-of TF Serving, out of the installed wheels' own libraries, with XLA switched off as in a
-server without options. A request is a line of JSON:
+A model that loads in Python may still fail in a server. This program uses the server's loader
+from the libraries in the installed wheels, with XLA disabled as in a server with default options.
+A request is a line of JSON; "signature" is serving_default if missing:
 
   {"signature": "nbest", "inputs": {"text": ["A dog runs."]}}
 
-Without "signature" it is serving_default. Text that is not UTF-8 is {"b64": "..."}, as in TF
-Serving's REST. The answer is a line with "outputs", their "shapes" and the "seconds" taken,
-or with "error"; the exit status is then 1. No request at all tests that the model loads.
+Text that is not UTF-8 is {"b64": "..."}. The reply is a line with "outputs", "shapes" and
+"seconds", or with "error". Exit status: 0 done, 1 a request failed, 2 the model does not load.
 """
 
 from __future__ import annotations
@@ -31,35 +30,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_transformer.cli.main import run_main
-from tests.support.c_api import NativeError, Output, Runtime
+from tests.support.c_api import CApiError, Output, Runtime
 
 
 class TensorInfo(NamedTuple):
-    """Where a signature's input or output is in the graph."""
+    """Place of an input or output in the graph."""
 
     name: str
-    """Operation and output, such as ``serving_default_text:0``."""
+    """Operation and output index, such as ``serving_default_text:0``."""
     dtype: int
     """TF_DataType."""
 
 
 class Signature(NamedTuple):
-    """What can be asked of a model."""
+    """Inputs and outputs of a signature by name."""
 
     inputs: dict[str, TensorInfo]
     outputs: dict[str, TensorInfo]
 
 
-class NativeModel:
+class SavedModelSession:
     """A SavedModel in a session of the C++ runtime.
 
     Args:
-        runtime: Where it runs.
+        runtime: The runtime.
         directory: The version folder, which holds ``saved_model.pb``.
 
     Raises:
-        NativeError: It does not load; the message is TensorFlow's.
+        CApiError: The model does not load; the message is TensorFlow's.
     """
 
     def __init__(self, runtime: Runtime, directory: Path) -> None:
@@ -68,10 +66,10 @@ class NativeModel:
         options = runtime.call("TF_NewSessionOptions")
         meta_graph = runtime.call("TF_NewBuffer")
         tags = (c_char_p * 1)(b"serve")
-        place = os.fsencode(directory)
+        folder = os.fsencode(directory)
         try:
             self._session = runtime.checked(
-                *("TF_LoadSessionFromSavedModel", options, None, place, tags, len(tags)),
+                *("TF_LoadSessionFromSavedModel", options, None, folder, tags, len(tags)),
                 *(self._graph, meta_graph),
             )
             found = meta_graph.contents
@@ -91,33 +89,35 @@ class NativeModel:
             The outputs by name; text as arrays of ``bytes`` (dtype object).
 
         Raises:
-            NativeError: No such signature, other inputs than it has, or it failed.
+            CApiError: There is no such signature, the inputs differ from its own, or it failed.
         """
         if signature not in self.signatures:
             keys = ", ".join(sorted(self.signatures))
-            raise NativeError(f"signature: expected one of {keys}; got {signature}")
-        asked = self.signatures[signature]
-        if set(inputs) != set(asked.inputs):
-            wanted, came = (", ".join(sorted(names)) or "none" for names in (asked.inputs, inputs))
-            raise NativeError(f"inputs of {signature}: expected {wanted}; got {came}")
+            raise CApiError(f"signature: expected one of {keys}; got {signature}")
+        tensors = self.signatures[signature]
+        if set(inputs) != set(tensors.inputs):
+            expected, got = (
+                ", ".join(sorted(names)) or "none" for names in (tensors.inputs, inputs)
+            )
+            raise CApiError(f"inputs of {signature}: expected {expected}; got {got}")
         with contextlib.ExitStack() as stack:
             feeds = [
                 stack.enter_context(self._runtime.tensor(inputs[name], tensor.dtype))
-                for name, tensor in asked.inputs.items()
+                for name, tensor in tensors.inputs.items()
             ]
-            results = (c_void_p * len(asked.outputs))()
+            results = (c_void_p * len(tensors.outputs))()
             self._runtime.checked(
                 *("TF_SessionRun", self._session, None),
-                *(self._places(asked.inputs), (c_void_p * len(feeds))(*feeds), len(feeds)),
-                *(self._places(asked.outputs), results, len(results)),
+                *(self._places(tensors.inputs), (c_void_p * len(feeds))(*feeds), len(feeds)),
+                *(self._places(tensors.outputs), results, len(results)),
                 *(None, 0, None),
             )
-            # Taken before the inputs are freed: an output may share an input's memory.
-            taken = [self._runtime.take(result) for result in results]
-        return dict(zip(asked.outputs, taken, strict=True))
+            # Read before the inputs are freed: an output may share an input's memory.
+            values = [self._runtime.take(result) for result in results]
+        return dict(zip(tensors.outputs, values, strict=True))
 
     def close(self) -> None:
-        """Free the session; the model cannot be used any more."""
+        """Free the session; no call may follow."""
         self._runtime.checked("TF_CloseSession", self._session)
         self._runtime.checked("TF_DeleteSession", self._session)
         self._runtime.call("TF_DeleteGraph", self._graph)
@@ -132,9 +132,9 @@ class NativeModel:
 
 
 def read_signatures(meta_graph: bytes) -> dict[str, Signature]:
-    """The signatures of a serialized MetaGraphDef, but for the one that starts the model.
+    """Return the signatures in a serialized MetaGraphDef, without the initializer.
 
-    TensorFlow's own classes for it would import TensorFlow; few of their fields are needed.
+    TensorFlow's protobuf classes would import TensorFlow, so the few fields are parsed here.
     """
     signatures = {}
     for key, definition in _entries(meta_graph, field=5):
@@ -144,7 +144,7 @@ def read_signatures(meta_graph: bytes) -> dict[str, Signature]:
 
 
 def _tensors(definition: bytes, field: int) -> dict[str, TensorInfo]:
-    """The inputs (field 1) or outputs (field 2) of a SignatureDef, in a fixed order."""
+    """Return the inputs (field 1) or outputs (field 2) of a SignatureDef, sorted by name."""
     tensors = {}
     for name, info in sorted(_entries(definition, field)):
         values = dict(_fields(info))
@@ -153,7 +153,7 @@ def _tensors(definition: bytes, field: int) -> dict[str, TensorInfo]:
 
 
 def _entries(message: bytes, field: int) -> Iterator[tuple[str, bytes]]:
-    """Keys and values of a map in a protocol buffer."""
+    """Yield keys and values of a map in a protocol buffer."""
     for number, entry in _fields(message):
         if number == field:
             values = dict(_fields(entry))
@@ -161,7 +161,7 @@ def _entries(message: bytes, field: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a protocol buffer: a whole number, or bytes."""
+    """Yield number and value (int or bytes) of each field of a protocol buffer."""
     place = 0
 
     def varint() -> int:
@@ -186,22 +186,22 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def installed() -> Path:
-    """The folder in which TensorFlow is installed; it is not imported.
+    """Return the site-packages folder of TensorFlow without importing it.
 
     Raises:
-        NativeError: It is not installed.
+        CApiError: TensorFlow is not installed.
     """
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
-        raise NativeError("tensorflow is not installed; name a folder with --libraries")
+        raise CApiError("tensorflow is not installed; name a folder with --libraries")
     return Path(found.origin).parents[1]
 
 
-def answer(model: NativeModel, line: str) -> dict[str, Any]:
-    """The answer to a request.
+def reply(model: SavedModelSession, line: str) -> dict[str, Any]:
+    """Return the reply to a request.
 
     Args:
-        model: What is asked.
+        model: The model.
         line: The request as JSON.
 
     Returns:
@@ -209,35 +209,35 @@ def answer(model: NativeModel, line: str) -> dict[str, Any]:
     """
     try:
         request = json.loads(line)
-        inputs = {name: _sent(values) for name, values in request["inputs"].items()}
+        inputs = {name: _decode_json(values) for name, values in request["inputs"].items()}
         start = time.perf_counter()
         outputs = model.run(request.get("signature", "serving_default"), inputs)
         seconds = time.perf_counter() - start
-    except NativeError as error:
+    except CApiError as error:
         return {"error": str(error)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return {"error": f'expected {{"signature": ..., "inputs": {{...}}}}: {error}'}
     return {
-        "outputs": {name: _received(values.tolist()) for name, values in outputs.items()},
+        "outputs": {name: _encode_json(values.tolist()) for name, values in outputs.items()},
         "shapes": {name: list(values.shape) for name, values in outputs.items()},
         "seconds": round(seconds, 6),
     }
 
 
-def _sent(values: Any) -> Any:
-    """JSON's values with text as bytes."""
+def _decode_json(values: Any) -> Any:
+    """Convert values from JSON: text becomes bytes."""
     if isinstance(values, list):
-        return [_sent(value) for value in values]
+        return [_decode_json(value) for value in values]
     if isinstance(values, dict):
         return base64.b64decode(values["b64"], validate=True)
-    # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+    # JSON may contain half of a surrogate pair, UTF-8 may not.
     return values.encode(errors="surrogatepass") if isinstance(values, str) else values
 
 
-def _received(values: Any) -> Any:
-    """Values with bytes as text, for JSON."""
+def _encode_json(values: Any) -> Any:
+    """Convert values for JSON: bytes become text."""
     if isinstance(values, list):
-        return [_received(value) for value in values]
+        return [_encode_json(value) for value in values]
     if not isinstance(values, bytes):
         return values
     try:
@@ -246,9 +246,8 @@ def _received(values: Any) -> Any:
         return {"b64": base64.b64encode(values).decode()}
 
 
-@run_main("serving.native")
-def main(argv: Sequence[str]) -> None:
-    """Answer the requests of standard input."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Reply to the requests on standard input."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.support.tf_c_session",
         description=__doc__,
@@ -260,20 +259,23 @@ def main(argv: Sequence[str]) -> None:
         type=Path,
         metavar="DIR",
         help="A site-packages folder with tensorflow (or tensorflow-cpu) and tensorflow-text "
-        "of another release; else the installed ones.",
+        "of another release; default: the installed ones.",
     )
     options = parser.parse_args(argv)
-    # Read by TensorFlow: a processor is what the answers must hold on.
+    # Read by TensorFlow: the results must not depend on a GPU.
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-    model = NativeModel(Runtime(options.libraries or installed()), options.directory)
+    try:
+        model = SavedModelSession(Runtime(options.libraries or installed()), options.directory)
+    except CApiError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     failed = False
     for line in sys.stdin:
-        reply = answer(model, line)
-        failed = failed or "error" in reply
-        print(json.dumps(reply, ensure_ascii=False), flush=True)
+        result = reply(model, line)
+        failed = failed or "error" in result
+        print(json.dumps(result, ensure_ascii=False), flush=True)
     model.close()
-    if failed:
-        sys.exit(1)
+    return int(failed)
 
 
 if __name__ == "__main__":

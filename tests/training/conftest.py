@@ -1,24 +1,26 @@
-"""A corpus of reversed letters, small enough to train on in seconds, and a run on it."""
+"""A corpus of reversed letters, small enough to train on in seconds, and runs on it."""
 
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_transformer.config import Config, from_dict
+from keras_transformer.optional_dependencies import missing
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
+from keras_transformer.training.reporting import curves
+from tests.training.helpers import Reversal, remove_checkpoints
 
 
 @pytest.fixture(scope="session")
-def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
+def reversal(tmp_path_factory: pytest.TempPathFactory) -> Reversal:
     """Write a corpus whose targets are the sources reversed; give a configuration for it."""
     rng = random.Random(0)
     folder = tmp_path_factory.mktemp("reversal")
@@ -54,7 +56,7 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
                 "checkpoint_every": 2,
                 "average": 2,
                 "log_every": 1,
-                "dev_sentences": 5,
+                "dev_sentences": 0,
             },
         }
     )
@@ -65,26 +67,70 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config]:
     return configured
 
 
-@pytest.fixture(scope="session")
-def trained(reversal: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Six steps without a stop. Several tests read it; what changes it takes a copy."""
-    return trainer.train(reversal(), tmp_path_factory.mktemp("runs") / "trained")
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Draw no curves, which takes longer than the training; list the runs instead."""
+    runs: list[Path] = []
+    monkeypatch.setattr(curves, "write", lambda path, *rest: runs.append(path))
+    return runs
+
+
+# Runs that several tests read; a test that changes one takes a copy.
 
 
 @pytest.fixture(scope="session")
-def last_checkpoint() -> Callable[[Path], dict[str, np.ndarray]]:
-    """Everything in the newest checkpoint of a run but the time that it took."""
+def trained(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Six steps without a stop and without BLEU."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(curves, "write", lambda path, *rest: None)
+        return trainer.train(reversal(), tmp_path_factory.mktemp("runs") / "trained")
 
-    def read(path: Path) -> dict[str, np.ndarray]:
-        steps = [int(file.stem[5:]) for file in (path / "checkpoints").glob("step-*.index")]
-        reader = tf.train.load_checkpoint(str(path / "checkpoints" / f"step-{max(steps)}"))
-        names = [name for name in reader.get_variable_to_shape_map() if "ATTRIBUTES" in name]
-        return {name: reader.get_tensor(name) for name in names if "seconds" not in name}
 
-    return read
+@pytest.fixture(scope="session")
+def complete(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Four steps with BLEU, EMA, clipping, several best weights and, if installed, TensorBoard.
+
+    Each step has a checkpoint, and all of them are kept.
+    """
+    config = reversal(
+        max_steps=4,
+        checkpoint_every=1,
+        average=3,
+        dev_sentences=5,
+        best_by="loss",
+        ema_decay=0.5,
+        keep_best=2,
+        clip_norm=0.5,
+        tensorboard=not missing(["tensorboard", "matplotlib"]),
+    )
+    return trainer.train(config, tmp_path_factory.mktemp("runs") / "complete")
+
+
+@pytest.fixture(scope="session")
+def complete_resumed(complete: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same, as if killed before the checkpoint of step 3, and resumed."""
+    copy = Run.open(shutil.copytree(complete.path, tmp_path_factory.mktemp("runs") / "resumed"))
+    remove_checkpoints(copy, 3, 4)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(curves, "write", lambda path, *rest: None)
+        return trainer.train(copy.config, copy.path, resume=True)
 
 
 @pytest.fixture
-def copied(trained: Run, tmp_path: Path) -> Run:
-    """A copy of that run, to change."""
-    return Run.open(shutil.copytree(trained.path, tmp_path / "copied"))
+def trained_copy(trained: Run, tmp_path: Path) -> Run:
+    """A copy of `trained`, to change."""
+    return Run.open(shutil.copytree(trained.path, tmp_path / "copy"))
+
+
+@pytest.fixture
+def complete_copy(complete: Run, tmp_path: Path) -> Run:
+    """A copy of `complete`, to change."""
+    return Run.open(shutil.copytree(complete.path, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def processes() -> Any:
+    """Context of processes that start with TensorFlow imported, but without devices set up."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tensorflow_text", "keras_transformer.training.trainer"])
+    return context

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.training.checkpoints import CheckpointError, Checkpoints
+from keras_transformer.training.state import TrainingState
 
 
 def model() -> keras.Model:
@@ -18,6 +19,10 @@ def model() -> keras.Model:
     return built
 
 
+def checkpoints_of(directory: Path, built: keras.Model, keep: int, every: int = 1) -> Checkpoints:
+    return Checkpoints(directory, built, TrainingState(built.optimizer), keep, every)
+
+
 def advance(built: keras.Model, steps: int = 1) -> None:
     for _ in range(steps):
         built.train_on_batch(np.ones((4, 2)), np.ones((4, 1)))
@@ -25,7 +30,7 @@ def advance(built: keras.Model, steps: int = 1) -> None:
 
 def test_average_is_the_mean_of_the_kept_ones(tmp_path: Path) -> None:
     built = model()
-    checkpoints = Checkpoints(tmp_path, built, keep=2)
+    checkpoints = checkpoints_of(tmp_path, built, keep=2)
     for value in (100.0, 1.0, 4.0):  # the first is not among the last two
         built.set_weights([np.full((2, 1), value), np.full((1,), 2 * value)])
         built.optimizer.iterations.assign_add(1)
@@ -35,23 +40,22 @@ def test_average_is_the_mean_of_the_kept_ones(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bias, [5.0])
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
+def test_everything_is_restored(tmp_path: Path) -> None:
     first = model()
-    checkpoints = Checkpoints(tmp_path, first, keep=1)
+    state = TrainingState(first.optimizer)
+    checkpoints = Checkpoints(tmp_path, first, state, keep=1)
     advance(first, 3)
-    checkpoints.best_score.assign(12.5)
-    checkpoints.best_step.assign(2)
-    checkpoints.seconds.assign(7.0)
+    state.best_score, state.best_step, state.seconds = 12.5, 2, 7.0
+    state.signal, state.unsaved = 15, True
     checkpoints.save()
     advance(first, 3)
 
     second = model()
-    restored = Checkpoints(tmp_path, second, keep=1)
-    assert restored.restore_latest()
+    restored = TrainingState(second.optimizer)
+    assert Checkpoints(tmp_path, second, restored, keep=1).restore_latest()
     assert restored.step == 3
-    assert float(restored.best_score.numpy()) == 12.5
-    assert int(restored.best_step.numpy()) == 2
-    assert float(restored.seconds.numpy()) == 7.0
+    assert (restored.best_score, restored.best_step, restored.seconds) == (12.5, 2, 7.0)
+    assert (restored.signal, restored.unsaved) == (0, False)  # of the other process alone
     # The moments and the state of dropout are back too: the same steps give the same weights.
     advance(second, 3)
     for ours, theirs in zip(second.get_weights(), first.get_weights(), strict=True):
@@ -61,25 +65,25 @@ def test_everything_comes_back(tmp_path: Path) -> None:
 def test_without_a_checkpoint_nothing_is_restored(tmp_path: Path) -> None:
     built = model()
     before = built.get_weights()
-    assert not Checkpoints(tmp_path, built, keep=1).restore_latest()
+    assert not checkpoints_of(tmp_path, built, keep=1).restore_latest()
     for ours, theirs in zip(built.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
-    Checkpoints(tmp_path, model(), keep=1).save()
+    checkpoints_of(tmp_path, model(), keep=1).save()
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build(other.trainable_variables)
     other.compile(optimizer=optimizer, loss="mse")
     with pytest.raises(CheckpointError, match=r"step-0: does not fit .*[Ss]hape"):
-        Checkpoints(tmp_path, other, keep=1).restore_latest()
+        checkpoints_of(tmp_path, other, keep=1).restore_latest()
 
 
 def saved(directory: Path, *steps: int, keep: int = 2, every: int = 2) -> Checkpoints:
     """Checkpoints of these steps, whose weights are all equal to the step."""
     built = model()
-    checkpoints = Checkpoints(directory, built, keep, every)
+    checkpoints = checkpoints_of(directory, built, keep, every)
     for step in steps:
         built.set_weights([np.full((2, 1), step), np.full((1,), step)])
         built.optimizer.iterations.assign(step)
@@ -105,51 +109,63 @@ def damage(directory: Path, step: int) -> None:
     data.write_bytes(data.read_bytes()[:20])
 
 
-def test_of_damaged_checkpoints_the_last_whole_one_is_used(tmp_path: Path) -> None:
+def test_the_latest_readable_checkpoint_is_restored(tmp_path: Path) -> None:
     saved(tmp_path, 2, 4, 6)
     damage(tmp_path, 6)
-    checkpoints = Checkpoints(tmp_path, model(), 2)
-    told: list[str] = []
-    assert checkpoints.restore_latest(told.append)
-    [line] = told
+    checkpoints = checkpoints_of(tmp_path, model(), keep=2)
+    log: list[str] = []
+    assert checkpoints.restore_latest(log.append)
+    [line] = log
     assert "step-6: damaged: " in line
     assert line.endswith("; going back to step 4")
-    assert checkpoints.step == 4
-    assert checkpoints.there() == [2, 4]  # step 6 is about to be taken again
+    assert checkpoints._state.step == 4
+    assert checkpoints.steps() == [2, 4]  # step 6 is about to be repeated
 
 
-def test_where_all_are_damaged_each_is_named_and_left(tmp_path: Path) -> None:
+def test_if_all_are_damaged_each_is_named_and_kept(tmp_path: Path) -> None:
     saved(tmp_path, 2, 4)
     for step in (2, 4):
         damage(tmp_path, step)
     with pytest.raises(CheckpointError, match=r"step-4: damaged: .*; .*step-2: damaged: "):
-        Checkpoints(tmp_path, model(), 2).restore_latest()
+        checkpoints_of(tmp_path, model(), keep=2).restore_latest()
     with pytest.raises(CheckpointError, match=r"step-2: cannot be read"):
-        Checkpoints(tmp_path, model(), 2).average()
-    assert Checkpoints(tmp_path, model(), 2).there() == [2, 4]
+        checkpoints_of(tmp_path, model(), keep=2).average()
+    assert checkpoints_of(tmp_path, model(), keep=2).steps() == [2, 4]
 
 
-def test_what_a_kill_left_unfinished_goes(tmp_path: Path) -> None:
+def test_a_restart_deletes_damaged_checkpoints(tmp_path: Path) -> None:
+    saved(tmp_path, 2)
+    damage(tmp_path, 2)
+    log: list[str] = []
+    checkpoints = checkpoints_of(tmp_path, model(), keep=2)
+    assert not checkpoints.restore_latest(log.append, allow_restart=True)
+    [line] = log
+    assert "step-2: damaged: " in line
+    assert line.endswith("; restarting from the beginning")
+    assert checkpoints.steps() == []
+
+
+def test_incomplete_checkpoints_are_removed(tmp_path: Path) -> None:
     saved(tmp_path, 2)
     before = {path.name for path in tmp_path.iterdir()}
     (tmp_path / "step-4_temp").mkdir()
     (tmp_path / "step-4_temp" / "part").write_text("x")
     (tmp_path / "step-4.data-00000-of-00001").write_text("x")
-    checkpoints = Checkpoints(tmp_path, model(), 2)
-    assert checkpoints.there() == [2]
-    checkpoints.clear_away()
+    checkpoints = checkpoints_of(tmp_path, model(), keep=2)
+    assert checkpoints.steps() == [2]
+    checkpoints.remove_incomplete()
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_several_stops_in_between_push_no_other_out(tmp_path: Path) -> None:
+def test_checkpoints_of_stops_displace_no_regular_one(tmp_path: Path) -> None:
     """The average at the end takes what it would have taken without any stop."""
     checkpoints = saved(tmp_path, 2, 4, 5)
-    assert checkpoints.there() == [2, 4, 5]
+    assert checkpoints.steps() == [2, 4, 5]
     for step in (7, 8):
         checkpoints._model.optimizer.iterations.assign(step)
         checkpoints.save()
-    assert checkpoints.there() == [2, 4, 8]
-    assert checkpoints.averaged() == [4, 8]
+    assert checkpoints.steps() == [2, 4, 8]
+    assert checkpoints.averaged_steps() == [4, 8]
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
@@ -162,6 +178,6 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
             checkpoints.save()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    again = Checkpoints(tmp_path, model(), 2)
+    again = checkpoints_of(tmp_path, model(), keep=2)
     assert again.restore_latest()
-    assert again.step == 2
+    assert again._state.step == 2

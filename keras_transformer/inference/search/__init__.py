@@ -1,1 +1,1 @@
-"""Search over a step function: beam, greedy and sampling."""
+"""Search over a step function: beam search, greedy search and sampling."""

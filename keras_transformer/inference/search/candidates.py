@@ -1,6 +1,6 @@
-"""The next tokens that a search may choose from, with their log-probabilities.
+"""Candidates for the next token, with their log-probabilities.
 
-Shapes: R rows, V vocabulary, K candidates, J ids hidden from a row.
+Shapes: R rows, V vocabulary, K candidates, J banned ids of a row.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import PAD
 from keras_transformer.inference.search.hypotheses import NEG_INF
+from keras_transformer.special_tokens import PAD
 
-NONE = -1
-"""Stands in free places of lists of ids."""
+NO_TOKEN = -1
+"""Fills up lists of ids."""
 
-# Columns of a block in ``top_k``: a size that divides the vocabulary spares a copy.
-_BLOCKS = range(48, 257)
-# Where it is a tensor, how many are wanted is not known in advance: seldom more than so many.
+# Columns of a block in ``top_k``: a size that divides the vocabulary saves a copy.
+_BLOCK_SIZES = range(48, 257)
+# Assumed count where it is a tensor and so unknown when traced.
 _USUAL_COUNT = 16
 
 
@@ -27,7 +27,7 @@ class Candidates(NamedTuple):
     """Possible next tokens, best first in each row."""
 
     log_probabilities: tf.Tensor
-    """(R, K) float32, what the model says of them; ``NEG_INF`` for those not allowed."""
+    """(R, K) float32 of the model; ``NEG_INF`` for tokens that are not allowed."""
     tokens: tf.Tensor
     """(R, K) int32."""
 
@@ -37,34 +37,33 @@ def next_tokens(
     count: tf.Tensor | int,
     forbidden: Sequence[int],
     *,
-    hidden: tf.Tensor | None = None,
+    banned: tf.Tensor | None = None,
     forced: tf.Tensor | None = None,
     order: tf.Tensor | None = None,
 ) -> Candidates:
-    """The ``count`` best allowed tokens of each row.
+    """Return the ``count`` best allowed tokens of each row.
 
-    Probabilities are those of the whole vocabulary: forbidding a token hides it, and does not
-    raise the others, so that a score equals the forced score of the same tokens. Only a few
-    columns are kept, so that the vocabulary is passed over twice: top-k, and the softmax, of
-    which only the greatest value is used.
+    Probabilities are those of the whole vocabulary: banning a token does not raise the others,
+    so that a score equals the forced score of the same tokens. The vocabulary is passed over
+    only twice: top-k, and the softmax, of which only the greatest value is used.
 
     Args:
         logits: (R, V) of any float type.
-        count: Allowed tokens wanted; fewer come where the vocabulary has fewer.
-        forbidden: Ids that must never be chosen.
-        hidden: (R, J) int32, further ids that a row must not choose, ``NONE`` in free places.
-        forced: (R,) int32, the one id that a row must choose, ``PAD`` where it is free to.
-            What is forced is neither forbidden nor hidden.
-        order: (R, V) float32, by which tokens are the best; else their logits.
+        count: Allowed tokens wanted; fewer if the vocabulary has fewer.
+        forbidden: Ids banned in all rows.
+        banned: (R, J) int32, further ids banned in each row, filled up with ``NO_TOKEN``.
+        forced: (R,) int32, the only id allowed in a row, even if it is banned; ``PAD`` leaves
+            the row free.
+        order: (R, V) float32, values to rank tokens by; None: the logits.
 
     Returns:
-        K >= min(count, V) candidates. K is so large that ``count`` allowed ones are among them;
-        the others are marked ``NEG_INF``.
+        K >= min(count, V) candidates, at least ``count`` of them allowed if there are so many;
+        the log-probability of the others is ``NEG_INF``.
     """
     logits = tf.cast(logits, tf.float32)
     most = count + len(forbidden)
-    if hidden is not None:
-        ids = tf.reduce_sum(tf.cast(hidden != NONE, tf.int32), axis=1)
+    if banned is not None:
+        ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int32), axis=1)
         most += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
     if order is None:
         best, tokens = top_k(logits, most)  # (R, K)
@@ -75,30 +74,30 @@ def next_tokens(
         best = tf.gather(logits, tokens, batch_dims=1)
         likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
         greatest = tf.gather(logits, likeliest, batch_dims=1)
-    # The greatest probability is at least 1 / V: its logarithm is exact, where those of the
-    # others may have come to nothing. One softmax is faster than exp and sum.
+    # The greatest probability is at least 1 / V: its logarithm is exact, while smaller
+    # probabilities may underflow. One softmax is faster than exp and sum.
     shift = -tf.math.log(tf.gather(tf.nn.softmax(logits), likeliest, batch_dims=1))  # (R, 1)
     log_probabilities = tf.maximum(best - greatest - shift, NEG_INF)
     for token in forbidden:
         log_probabilities = tf.where(tokens == token, NEG_INF, log_probabilities)
-    if hidden is not None:
-        among = tf.reduce_any(tokens[:, :, None] == hidden[:, None, :], axis=2)
+    if banned is not None:
+        among = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
         log_probabilities = tf.where(among, NEG_INF, log_probabilities)
     if forced is not None:
-        # In a row that is bound the first candidate is the forced one, and the only possible.
-        bound = (forced != PAD)[:, None]
+        # In a forced row the first candidate is the forced token, and the only possible one.
+        is_forced = (forced != PAD)[:, None]
         own = tf.gather(logits, forced[:, None], batch_dims=1) - greatest - shift  # (R, 1)
         first = tf.range(tf.shape(tokens)[1]) == 0
         own = tf.where(first, tf.maximum(own, NEG_INF), NEG_INF)
-        log_probabilities = tf.where(bound, own, log_probabilities)
-        tokens = tf.where(bound, forced[:, None], tokens)
+        log_probabilities = tf.where(is_forced, own, log_probabilities)
+        tokens = tf.where(is_forced, forced[:, None], tokens)
     for values in (log_probabilities, tokens):
         values.set_shape([None, None])  # lost where several dimensions are open
     return Candidates(log_probabilities, tokens)
 
 
 def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The largest values of each row, as ``tf.math.top_k``, faster on wide rows.
+    """Return the largest values of each row, as ``tf.math.top_k``, but faster on wide rows.
 
     The K largest values lie in the K blocks with the largest maxima, so that one fast pass
     for the maxima leaves little to sort. On CPUs ``tf.math.top_k`` over a whole vocabulary
@@ -106,18 +105,18 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
 
     Args:
         values: (R, V) float32.
-        count: How many; V where that is less.
+        count: K; at most V are returned.
 
     Returns:
-        Values (R, K), greatest first, and their columns (R, K) int32. Among equal values it
-        is open which ones are returned.
+        Values (R, K), greatest first, and their columns (R, K) int32. Among equal values any
+        may be returned.
     """
     width = values.shape[-1]
     usual = count if isinstance(count, int) else _USUAL_COUNT
-    if width is None or width < 2 * usual * _BLOCKS.stop:
+    if width is None or width < 2 * usual * _BLOCK_SIZES.stop:
         return tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]))
     count = tf.minimum(count, width)
-    block = next((size for size in _BLOCKS if width % size == 0), _BLOCKS.start)
+    block = next((size for size in _BLOCK_SIZES if width % size == 0), _BLOCK_SIZES.start)
     if width % block:
         values = tf.pad(values, [[0, 0], [0, -width % block]], constant_values=-np.inf)
     number = values.shape[-1] // block

@@ -1,9 +1,9 @@
-"""Drawing the next token at random, so that a sentence's draw depends on its seed alone.
+"""Sampling of the next token, reproducible for each sentence by its seed.
 
-To each logarithm of a probability a random number of Gumbel's distribution is added, one for
-each token of the vocabulary; the largest sum is a draw from the distribution (Gumbel, 1954).
-The numbers belong to a seed, a position and a token, not to a place in the batch, and a
-rounding error of the network changes a draw only where two sums are equal but for that error.
+The Gumbel-max trick (Gumbel, 1954): add standard Gumbel noise to the log-probability of each
+token; the token with the largest sum is a sample. The noise depends on a seed, a position and
+a token, not on a place in the batch, and a rounding error of the network changes a sample only
+if two sums are equal up to that error.
 
 Shapes: B batch, N samples, R rows (B * N), V vocabulary, K candidates, T tokens so far.
 """
@@ -23,22 +23,20 @@ from keras_transformer.inference.search.hypotheses import INVALID_BELOW, NEG_INF
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is drawn from: the model's distribution, sharpened or flattened, without its tail.
+    """Sampling distribution: the model's, after temperature, top-k and top-p, in this order.
 
-    In this order: the rules' tokens are left out, the logarithms are divided by
-    ``temperature``, the ``top_k`` most probable tokens are kept, and of these the most
-    probable whose share reaches ``top_p``. What is kept is drawn in proportion.
+    Tokens that the constraints ban are removed first.
 
     Raises:
         ValueError: A value is out of range.
     """
 
     temperature: float = 1.0
-    """1 draws as the model says; towards 0 the most probable token always wins."""
+    """Softmax temperature: below 1 sharpens, above 1 flattens the distribution."""
     top_k: int = 0
-    """Tokens kept; 0 keeps all."""
+    """Sample from this many most probable tokens; 0: all."""
     top_p: float = 1.0
-    """Share of the probability kept: the fewest tokens that have it together."""
+    """Sample from the fewest most probable tokens that together have this probability."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.temperature < math.inf:
@@ -48,28 +46,28 @@ class Sampling:
         if not 0.0 < self.top_p <= 1.0:
             raise ValueError(f"top_p: expected 0 < share <= 1, got {self.top_p}")
 
-    def sharpened(self, logarithms: tf.Tensor) -> tf.Tensor:
-        """Relative logarithms at the temperature, the greatest 0."""
-        greatest = tf.reduce_max(logarithms, axis=1, keepdims=True)
-        return (logarithms - greatest) / self.temperature
+    def scale(self, logits: tf.Tensor) -> tf.Tensor:
+        """Divide (R, K) logits by the temperature, relative to the greatest of each row."""
+        greatest = tf.reduce_max(logits, axis=1, keepdims=True)
+        return (logits - greatest) / self.temperature
 
-    def kept(self, log_probabilities: tf.Tensor) -> tf.Tensor:
-        """(R, K): ``sharpened`` values of sorted candidates, ``NEG_INF`` where not kept."""
+    def truncate(self, log_probabilities: tf.Tensor) -> tf.Tensor:
+        """Scale (R, K) sorted candidates; set those outside top-k and top-p to ``NEG_INF``."""
         allowed = log_probabilities > INVALID_BELOW
         kept = allowed
         if self.top_k:
             kept &= tf.cumsum(tf.cast(allowed, tf.int32), axis=1) <= self.top_k
-        sharpened = tf.where(kept, log_probabilities, NEG_INF)
-        sharpened = tf.maximum(self.sharpened(sharpened), NEG_INF)
+        scaled = tf.where(kept, log_probabilities, NEG_INF)
+        scaled = tf.maximum(self.scale(scaled), NEG_INF)
         if self.top_p < 1.0:
-            before = tf.cumsum(tf.nn.softmax(sharpened), axis=1, exclusive=True)
-            kept &= before < self.top_p  # the first always is
-        return tf.where(kept, sharpened, NEG_INF)
+            before = tf.cumsum(tf.nn.softmax(scaled), axis=1, exclusive=True)
+            kept &= before < self.top_p  # always keeps the first
+        return tf.where(kept, scaled, NEG_INF)
 
 
 @dataclass(frozen=True)
-class Draw:
-    """The choice of the next token at random."""
+class SamplingSelector:
+    """Selection of the next token at random."""
 
     sampling: Sampling
     constraints: BatchConstraints
@@ -79,67 +77,65 @@ class Draw:
     def __call__(
         self, logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See ``single.TokenSelector``."""
         sampling = self.sampling
         logits = tf.cast(logits, tf.float32)
         noise = gumbel(self.seeds, position, tf.shape(logits)[1])  # (R, V)
         if sampling.top_k == 0 and sampling.top_p == 1.0:
-            # The best in the order of the sums is the draw: nothing need be sorted.
-            order = sampling.sharpened(logits) + noise
-            found = self.constraints.candidates(logits, 1, tokens, position, order)
-            sums = tf.gather(order, found.tokens, batch_dims=1)
+            # The token with the largest sum is the sample: no sorting of the vocabulary.
+            order = sampling.scale(logits) + noise
+            candidates = self.constraints.candidates(logits, 1, tokens, position, order)
+            sums = tf.gather(order, candidates.tokens, batch_dims=1)
         else:
             count = sampling.top_k or logits.shape[1] or tf.shape(logits)[1]
-            found = self.constraints.candidates(logits, count, tokens, position)
-            sums = sampling.kept(found.log_probabilities)
-            sums += tf.gather(noise, found.tokens, batch_dims=1)
-        # What is allowed stands above what is not, even if a sum is -inf.
+            candidates = self.constraints.candidates(logits, count, tokens, position)
+            sums = sampling.truncate(candidates.log_probabilities)
+            sums += tf.gather(noise, candidates.tokens, batch_dims=1)
+        # Allowed tokens rank above the others, even if a sum is -inf.
         sums = tf.maximum(sums, tf.float32.min)
-        sums = tf.where(found.log_probabilities > INVALID_BELOW, sums, -np.inf)
+        sums = tf.where(candidates.log_probabilities > INVALID_BELOW, sums, -np.inf)
         best = tf.argmax(sums, axis=1, output_type=tf.int32)
         return (
-            tf.gather(found.tokens, best, batch_dims=1),
-            tf.gather(found.log_probabilities, best, batch_dims=1),
+            tf.gather(candidates.tokens, best, batch_dims=1),
+            tf.gather(candidates.log_probabilities, best, batch_dims=1),
         )
 
-    def of(self, rows: tf.Tensor) -> Draw:
-        """The choice for some of the rows, (r,) int32."""
+    def select(self, rows: tf.Tensor) -> SamplingSelector:
         return dataclasses.replace(
-            self, constraints=self.constraints.of(rows), seeds=tf.gather(self.seeds, rows)
+            self, constraints=self.constraints.select(rows), seeds=tf.gather(self.seeds, rows)
         )
 
 
 def gumbel(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
-    """Random numbers of the standard Gumbel distribution.
+    """Return standard Gumbel noise.
 
     Args:
         seeds: (R, 2) int32.
-        position: () int32; each gives other numbers.
-        size: How many for each row.
+        position: () int32; each position has its own noise.
+        size: Numbers for each row.
 
     Returns:
-        (R, size) float32. A row depends on its own seed, on ``position`` and on ``size``.
+        (R, size) float32. A row depends on its own seed, ``position`` and ``size`` only.
     """
 
-    def numbers(seed: tf.Tensor) -> tf.Tensor:
+    def row(seed: tf.Tensor) -> tf.Tensor:
         uniform = tf.random.stateless_uniform([size], seed, minval=np.finfo(np.float32).tiny)
         return -tf.math.log(-tf.math.log(uniform))
 
-    # One call a row, logarithms too: the numbers of one call for all rows would depend on the
-    # number of rows, and the last bit of a logarithm on its place among them.
-    return tf.map_fn(numbers, seeds + tf.stack([0, position]), fn_output_signature=tf.float32)
+    # One call for each row, logarithms too: in one call for all rows the numbers would depend on
+    # the number of rows, and the last bit of a logarithm on its place in the tensor.
+    return tf.map_fn(row, seeds + tf.stack([0, position]), fn_output_signature=tf.float32)
 
 
-def row_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:
-    """(B * N, 2) from (B, 2): a seed for each sample, of which the first is the sentence's."""
+def sample_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:
+    """Return (B * N, 2) seeds, one for each sample, from (B, 2); the first is the sentence's."""
     steps = tf.stack([tf.range(samples), tf.zeros([samples], tf.int32)], axis=1)  # (N, 2)
     return tf.reshape(seeds[:, None, :] + steps, [-1, 2])
 
 
-def grouped(found: Hypotheses) -> Hypotheses:
-    """The samples of each sentence in order: finished ones first, then by score."""
-    by_score = tf.argsort(found.scores, direction="DESCENDING", stable=True)
-    ended = tf.cast(tf.gather(found.finished, by_score, batch_dims=1), tf.int32)
+def sort_samples(samples: Hypotheses) -> Hypotheses:
+    """Sort the samples of each sentence: finished ones first, then by score."""
+    by_score = tf.argsort(samples.scores, direction="DESCENDING", stable=True)
+    ended = tf.cast(tf.gather(samples.finished, by_score, batch_dims=1), tf.int32)
     first = tf.argsort(ended, direction="DESCENDING", stable=True)
     order = tf.gather(by_score, first, batch_dims=1)  # (B, N)
-    return Hypotheses(*(tf.gather(values, order, batch_dims=1) for values in found))
+    return Hypotheses(*(tf.gather(values, order, batch_dims=1) for values in samples))

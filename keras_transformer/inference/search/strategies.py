@@ -1,60 +1,51 @@
-"""Greedy search, beam search, sampling and forced scores over a step function.
+"""Decoding strategies: beam search, greedy search and sampling over a step function.
 
-Search sees no model: only ``step(tokens (R,), position, state) -> (logits (R, V), state)``
-with R = B * W rows, hypothesis w of sentence b in row b * W + w. Everything is plain
-TensorFlow in ``tf.while_loop``s, so that it runs eagerly, inside ``tf.function`` and from a
-SavedModel, with batch and length unknown when traced, and without any XLA operation.
+Search sees no model, only ``step(tokens (R,), position, state) -> (logits (R, V), state)``
+with R = B * W rows, hypothesis w of sentence b in row b * W + w. All strategies are TensorFlow
+loops: they run eagerly, inside ``tf.function`` and from a SavedModel, with batch and length
+unknown when traced, and without any XLA operation.
 
-Whatever the search, a score is log P / ((5 + length) / 6)^alpha, END counted, and P is what
-the model itself says: neither rules nor temperature change it.
+The score of a hypothesis is log P / ((5 + length) / 6)^alpha, END counted. P is the model's
+probability: neither constraints nor temperature change it.
 
-Shapes: B batch, W beam width, R rows (B * W), V vocabulary, S source length, T target
-length, N hypotheses returned, L tokens returned.
+Shapes: B batch, W hypotheses of each sentence, R rows (B * W), V vocabulary, S source length,
+N hypotheses returned.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, START
-from keras_transformer.inference.search import decoding_loop, sampling
-from keras_transformer.inference.search.autoregressive import AutoregressiveSearch, MostProbable
-from keras_transformer.inference.search.beam import Beam
-from keras_transformer.inference.search.constraints import FORBIDDEN, Constraints
-from keras_transformer.inference.search.hypotheses import Hypotheses, State, Step, Steps, steps_of
-from keras_transformer.inference.search.sampling import Draw, Sampling
-
-__all__ = [
-    "FORBIDDEN",
-    "Constraints",
-    "Hypotheses",
-    "Sampling",
-    "State",
-    "Step",
-    "Steps",
-    "beam_search",
-    "forced_log_probabilities",
-    "greedy",
-    "length_limits",
-    "sample",
-]
+from keras_transformer.inference.search import decoding_loop
+from keras_transformer.inference.search.autoregressive import AutoregressiveSearch, GreedySelector
+from keras_transformer.inference.search.beam import BeamSearch
+from keras_transformer.inference.search.constraints import Constraints
+from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.inference.search.sampling import (
+    Sampling,
+    SamplingSelector,
+    sample_seeds,
+    sort_samples,
+)
+from keras_transformer.inference.search.step_function import State, Step, Steps, as_steps
+from keras_transformer.special_tokens import END, PAD, START
 
 _NO_CONSTRAINTS = Constraints()
-_WHOLE = Sampling()
+_MODEL_DISTRIBUTION = Sampling()
 
 
-def length_limits(source: tf.Tensor, max_extra: int) -> tf.Tensor:
-    """The paper's limit (section 6.1): source length plus ``max_extra``.
+def length_limits(source: tf.Tensor, max_extra: tf.Tensor | int) -> tf.Tensor:
+    """Return the paper's limit of output length (section 6.1): source length + ``max_extra``.
 
-    Neither the source's END nor padding counts as source; the END of the output does count,
-    so that no output is ever longer than the source by more than ``max_extra``.
+    Source length counts neither END nor padding; output length counts END, so that no output
+    is longer than its source by more than ``max_extra`` tokens.
 
     Args:
-        source: (B, S) int32, each row ending in END and then PAD.
-        max_extra: Tokens that an output may have more than its source.
+        source: (B, S) int32, each row ending in END and then padded.
+        max_extra: Tokens; a number, or (B,) int32.
 
     Returns:
-        (B,) int32: the tokens that each output may have, END counted.
+        (B,) int32: most tokens of each output, END counted.
     """
     real = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
     return real - 1 + max_extra
@@ -68,33 +59,36 @@ def beam_search(
     beam: int,
     alpha: tf.Tensor | float,
     n_best: int = 1,
-    wanted: tf.Tensor | int | None = None,
+    spare: int = 0,
+    required: tf.Tensor | int | None = None,
     constraints: Constraints = _NO_CONSTRAINTS,
     start: int = START,
     end: int = END,
 ) -> Hypotheses:
-    """The best translations that a beam finds (section 6.1).
+    """Return the best hypotheses of a beam search (section 6.1).
 
-    A sentence stops as soon as no live hypothesis can enter the ``wanted`` best finished ones,
-    which changes nothing in these. What is found for a sentence does not depend on its batch.
+    A sentence stops as soon as no live hypothesis can enter its ``required`` best finished
+    ones, which does not change these. Its hypotheses do not depend on the rest of the batch.
 
     Args:
         step: Next-token logits of R = B * beam rows, and the state after the tokens.
         state: The state before START; tensors whose leading dimension is R.
-        limits: (B,) int32, tokens that a hypothesis may have, END counted.
-        beam: Live hypotheses kept for each sentence; 1 is greedy search.
-        alpha: Strength of the length penalty, 0 or more: a number, or one for each
-            sentence, (B,) float32.
-        n_best: Hypotheses returned for each sentence.
-        wanted: How many of them must be the best that the whole search finds; None: all. A
-            tensor lets one graph serve both those who want one and those who want more.
-        rules: What may come next; by default anything but ``FORBIDDEN``.
+        limits: (B,) int32, most tokens of a hypothesis, END counted.
+        beam: W, live hypotheses of each sentence; 1 is greedy search.
+        alpha: Strength of the length penalty, 0 or more; a number, or (B,) float32.
+        n_best: Best hypotheses returned for each sentence.
+        spare: Further hypotheses returned: those that have finished when the search stops.
+            They cost no step; a beam of 1 has none.
+        required: The number of best hypotheses that must equal those of a search without
+            early stop; None: ``n_best``. As a tensor it lets one graph serve callers that need
+            only the best and callers that need several.
+        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 
     Returns:
-        N = ``n_best`` hypotheses for each sentence, best first. Hypotheses that reached the
-        limit without END fill the places that finished ones leave free.
+        N = ``n_best + spare`` hypotheses for each sentence, best first. Hypotheses that
+        reached the limit without END fill places that finished ones leave empty.
 
     Raises:
         ValueError: ``beam``, ``n_best`` or ``alpha`` is out of range.
@@ -107,12 +101,18 @@ def beam_search(
         return greedy(
             step, state, limits, alpha=alpha, constraints=constraints, start=start, end=end
         )
-    each = _for_each(alpha, limits)
-    wanted = tf.convert_to_tensor(n_best if wanted is None else wanted)
-    bound = constraints.bind(limits, beam, end)
-    steps = steps_of(step, beam)
-    search = Beam(steps, limits, beam, each, n_best, wanted, start, end, bound)
-    return decoding_loop.run(search, state, tf.shape(limits)[0], n_best)
+    search = BeamSearch(
+        steps=as_steps(step, beam),
+        limits=limits,
+        beam=beam,
+        alpha=_per_sentence(alpha, limits),
+        size=n_best + spare,
+        required=tf.convert_to_tensor(n_best if required is None else required),
+        start=start,
+        end=end,
+        constraints=constraints.bind(limits, beam, end),
+    )
+    return decoding_loop.run(search, state, tf.shape(limits)[0], search.size)
 
 
 def greedy(
@@ -125,18 +125,18 @@ def greedy(
     start: int = START,
     end: int = END,
 ) -> Hypotheses:
-    """The most probable token at each step.
+    """Select the most probable token at each step.
 
-    With one hypothesis there is nothing to reorder and no alternative to keep after END, so
-    that this is cheaper than a beam of width 1 and is what that means here.
+    Cheaper than a general beam of width 1: there is nothing to reorder, and no alternative to
+    END to keep alive.
 
     Args:
         step: Next-token logits of R = B rows, and the state after the tokens.
         state: The state before START; tensors whose leading dimension is B.
-        limits: (B,) int32, tokens that a hypothesis may have, END counted.
+        limits: (B,) int32, most tokens of a hypothesis, END counted.
         alpha: Strength of the length penalty in the score, a number or (B,) float32; it
-            changes no choice.
-        rules: What may come next; by default anything but ``FORBIDDEN``.
+            changes no token.
+        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 
@@ -146,9 +146,15 @@ def greedy(
     Raises:
         ValueError: ``alpha`` is below 0.
     """
-    choose = MostProbable(constraints.bind(limits, 1, end))
-    steps = steps_of(step, 1)
-    search = AutoregressiveSearch(steps, choose, limits, _for_each(alpha, limits), start, end, 1)
+    search = AutoregressiveSearch(
+        steps=as_steps(step, 1),
+        next_token=GreedySelector(constraints.bind(limits, 1, end)),
+        limits=limits,
+        alpha=_per_sentence(alpha, limits),
+        start=start,
+        end=end,
+        width=1,
+    )
     return decoding_loop.run(search, state, tf.shape(limits)[0], 1)
 
 
@@ -158,27 +164,27 @@ def sample(
     limits: tf.Tensor,
     seeds: tf.Tensor,
     *,
-    sampling_from: Sampling = _WHOLE,
+    sampling: Sampling = _MODEL_DISTRIBUTION,
     alpha: tf.Tensor | float = 0.0,
     samples: int = 1,
     constraints: Constraints = _NO_CONSTRAINTS,
     start: int = START,
     end: int = END,
 ) -> Hypotheses:
-    """Translations drawn at random, token by token.
+    """Sample hypotheses token by token.
 
-    What is drawn for a sentence depends on its seed, and not on its batch; equal seeds draw
-    equal random numbers. The first of several samples is the one drawn where one is wanted.
+    The samples of a sentence depend on its seed, not on its batch; equal seeds give equal
+    random numbers. The first of several samples equals the only one of a single sample.
 
     Args:
         step: Next-token logits of R = B * samples rows, and the state after the tokens.
         state: The state before START; tensors whose leading dimension is R.
-        limits: (B,) int32, tokens that a hypothesis may have, END counted.
+        limits: (B,) int32, most tokens of a hypothesis, END counted.
         seeds: (B, 2) int32.
-        sampling_from: The distribution to draw from; by default the model's.
+        sampling: The sampling distribution; default: the model's.
         alpha: Strength of the length penalty in the score, a number or (B,) float32.
-        samples: Drawn for each sentence, one apart from the other: equal ones may come.
-        rules: What may come next; by default anything but ``FORBIDDEN``.
+        samples: Independent samples of each sentence; some may be equal.
+        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 
@@ -190,34 +196,22 @@ def sample(
     """
     if samples < 1:
         raise ValueError(f"samples: expected 1 or more, got {samples}")
-    draw = Draw(
-        sampling_from, constraints.bind(limits, samples, end), sampling.row_seeds(seeds, samples)
-    )
-    each, penalties = (tf.repeat(values, samples) for values in (limits, _for_each(alpha, limits)))
     search = AutoregressiveSearch(
-        steps_of(step, samples), draw, each, penalties, start, end, samples
+        steps=as_steps(step, samples),
+        next_token=SamplingSelector(
+            sampling, constraints.bind(limits, samples, end), sample_seeds(seeds, samples)
+        ),
+        limits=tf.repeat(limits, samples),
+        alpha=tf.repeat(_per_sentence(alpha, limits), samples),
+        start=start,
+        end=end,
+        width=samples,
     )
-    return sampling.grouped(decoding_loop.run(search, state, tf.shape(limits)[0], samples))
+    return sort_samples(decoding_loop.run(search, state, tf.shape(limits)[0], samples))
 
 
-def _for_each(alpha: tf.Tensor | float, limits: tf.Tensor) -> tf.Tensor:
-    """``alpha`` as (B,) float32."""
+def _per_sentence(alpha: tf.Tensor | float, limits: tf.Tensor) -> tf.Tensor:
+    """Return ``alpha`` as (B,) float32."""
     if isinstance(alpha, (int, float)) and alpha < 0:
         raise ValueError(f"alpha: expected 0 or more, got {alpha}")
     return tf.broadcast_to(tf.cast(alpha, tf.float32), tf.shape(limits))
-
-
-def forced_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Log-probability of each given token, after the given tokens before it.
-
-    Args:
-        logits: (B, T, V) of any float type, from the full forward pass.
-        labels: (B, T) int32, the tokens to score, END last and then PAD.
-
-    Returns:
-        (B, T) float32, 0 at PAD: a row's sum is log P(tokens | source).
-    """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=tf.cast(logits, tf.float32)
-    )
-    return tf.where(labels == PAD, 0.0, -losses)

@@ -17,6 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_transformer.compat.keras import nested_layers
 from keras_transformer.model.kernels.dropout import Dropout, current_dropout_seed, dropout_seed
 
 
@@ -66,7 +67,7 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
 
 def _draw(layer: keras.layers.Layer) -> tf.Tensor:
     """Return a seed for all dropouts of a layer, (2,) int32."""
-    for part in layer._flatten_layers():
+    for part in nested_layers(layer):
         if isinstance(part, Dropout) and part.rate:
             return part.draw()
     return tf.zeros([2], tf.int32)  # nothing is dropped

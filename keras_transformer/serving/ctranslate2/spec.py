@@ -1,4 +1,4 @@
-"""The network in CTranslate2's terms: which tensor goes where, and what has no place there."""
+"""The model as a CTranslate2 specification: the place of each weight, unsupported options."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from keras_transformer.serving.settings import ExportError, Precision
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse a network that CTranslate2 cannot compute.
+    """Refuse a model that CTranslate2 cannot compute.
 
     Raises:
-        ExportError: Its positions, or the widths of its heads.
+        ExportError: It has ALiBi positions, or keys and values of different width.
     """
     if config.positions == "alibi":
         raise ExportError(
@@ -48,20 +48,20 @@ def check(config: ModelConfig) -> None:
 def build_spec(
     model: keras.Model, config: ModelConfig, tokenizer: Tokenizer, positions: int, dtype: Precision
 ) -> TransformerSpec:
-    """The network as CTranslate2 stores it, ready to be saved.
+    """Return the specification of a model, ready to be saved.
 
     Args:
         model: A model from ``transformer.build``.
-        config: What it was built from; ``check`` lets it pass.
+        config: Its configuration, accepted by ``check``.
         tokenizer: Its tokenizer.
-        positions: Positions of a sentence that get an encoding: CTranslate2 has a table.
-        dtype: How weights are stored.
+        positions: Rows of the table of positional encodings.
+        dtype: Storage type of the weights.
     """
     return _Writer(model, config, positions, dtype).write(tokenizer)
 
 
 class _Writer:
-    """Puts the weights of one model where CTranslate2 looks for them."""
+    """Copies the weights of a model to the places where CTranslate2 expects them."""
 
     def __init__(
         self, model: keras.Model, config: ModelConfig, positions: int, dtype: Precision
@@ -73,16 +73,16 @@ class _Writer:
 
     def write(self, tokenizer: Tokenizer) -> TransformerSpec:
         config = self.config
-        # Heads of another width than d_model / heads must be named.
+        # A head width other than d_model / heads must be given.
         width = None if config.key_width * config.heads == config.d_model else config.key_width
         options: dict[str, Any] = {"pre_norm": config.norm == "pre", "head_dim": width}
         if config.positions == "rotary":
-            options |= {"rotary_dim": 0, "rotary_interleave": False}  # all of them, in two halves
+            options |= {"rotary_dim": 0, "rotary_interleave": False}  # all features, in two halves
         encoder = TransformerEncoderSpec(config.encoder_layers, config.heads, **options)
         decoder = TransformerDecoderSpec(
             config.decoder_layers,
             config.heads,
-            # What `return_attention` gives: the mean of all heads, as in inference/alignment.
+            # `return_attention` returns the mean of its heads, as inference/alignment does.
             alignment_layer=max(config.decoder_layers - 2, 0),
             alignment_heads=0,
             **options,
@@ -90,14 +90,14 @@ class _Writer:
         result = TransformerSpec(encoder, decoder)
         self._encoder(encoder)
         self._decoder(decoder)
-        _language(result, tokenizer)
+        _register_tokenizer(result, tokenizer)
         result.validate()
         result.optimize(self.dtype)
         return result
 
     def _encoder(self, spec: TransformerEncoderSpec) -> None:
         spec.embeddings[0].weight = self._array(transformer.source_embedding(self.model).matrix)
-        self._ends(spec, "encoder", "source_positions")
+        self._norm_and_positions(spec, "encoder", "source_positions")
         layers = self.model.get_layer("encoder").layers
         for place, layer in zip(spec.layer, layers, strict=True):
             self._self_attention(
@@ -108,29 +108,29 @@ class _Writer:
     def _decoder(self, spec: TransformerDecoderSpec) -> None:
         spec.embeddings.weight = self._array(transformer.target_embedding(self.model).matrix)
         spec.projection.weight = self._array(transformer.projection(self.model).matrix)
-        self._ends(spec, "decoder", "target_positions")
+        self._norm_and_positions(spec, "decoder", "target_positions")
         layers = self.model.get_layer("decoder").layers
         for place, layer in zip(spec.layer, layers, strict=True):
             self._self_attention(
                 place.self_attention, layer.self_attention, layer.self_attention_connection
             )
             attention = layer.cross_attention
-            query, memory, output = place.attention.linear
+            query, key_value, output = place.attention.linear
             self._linear(query, attention.query_kernel)
-            self._linear(memory, attention.key_kernel, attention.value_kernel)
+            self._linear(key_value, attention.key_kernel, attention.value_kernel)
             self._linear(output, attention.output_kernel)
             self._norm(place.attention.layer_norm, layer.cross_attention_connection.normalization)
             self._feed_forward(place.ffn, layer.feed_forward, layer.feed_forward_connection)
 
-    def _ends(self, spec: Any, stack: str, positions: str) -> None:
-        """What stands before and after a stack of layers."""
+    def _norm_and_positions(self, spec: Any, stack: str, positions: str) -> None:
+        """Set the final normalization and the positional encodings of a stack."""
         if self.config.norm == "pre":
             self._norm(spec.layer_norm, self.model.get_layer(stack).final_norm)
         if self.config.positions != "rotary":
             spec.position_encodings.encodings = self._encodings(self.model.get_layer(positions))
 
     def _encodings(self, layer: Any) -> np.ndarray:
-        """(positions, D) or more: what is added to embeddings."""
+        """Return the positional encodings, (positions, D) or more rows."""
         width = self.config.d_model
         if self.config.positions == "sinusoidal":
             return self._array(sinusoidal_encoding(self.positions, width))
@@ -157,7 +157,7 @@ class _Writer:
         self._norm(spec.layer_norm, around.normalization)
 
     def _linear(self, spec: LinearSpec, *kernels: Any) -> None:
-        """One matrix for several kernels (I, O) of the same input; there it is (O, I)."""
+        """Join kernels (I, O) of the same input into one matrix (O, I)."""
         spec.weight = np.concatenate([self._array(kernel).T for kernel in kernels])
 
     def _norm(self, spec: LayerNormSpec, layer: keras.layers.LayerNormalization) -> None:
@@ -165,14 +165,14 @@ class _Writer:
         spec.beta = self._array(layer.beta)
 
     def _array(self, values: Any) -> np.ndarray:
-        """A copy, since int8 is computed in place; in bfloat16 here, since there it needs torch."""
+        """Return a copy: CTranslate2 quantizes in place, and casts to bfloat16 only with torch."""
         bfloat16 = self.dtype == "bfloat16"
         return np.array(values).astype(tf.bfloat16.as_numpy_dtype if bfloat16 else np.float32)
 
 
-def _language(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
-    spec.register_source_vocabulary(_pieces(tokenizer.source))
-    spec.register_target_vocabulary(_pieces(tokenizer.target))
+def _register_tokenizer(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
+    spec.register_source_vocabulary(_names(tokenizer.source))
+    spec.register_target_vocabulary(_names(tokenizer.target))
     unknown, start, end = tokenizer.target.pieces([UNKNOWN, START, END])
     spec.config.unk_token = unknown
     spec.config.bos_token = spec.config.decoder_start_token = start
@@ -181,5 +181,5 @@ def _language(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
     spec.config.layer_norm_epsilon = EPSILON
 
 
-def _pieces(side: SentencePiece) -> list[str]:
+def _names(side: SentencePiece) -> list[str]:
     return side.pieces(range(side.size))

@@ -1,8 +1,7 @@
-"""Take out of a SavedModel's graph what only its makers would read.
+"""Size reduction of a SavedModel's graph.
 
-Most of the bytes of a traced graph are the scopes in which its operations were made, spelled
-out in every name, the same few constants and shapes a thousand times, and notes for debugging.
-Nothing that is computed changes.
+Most bytes of a traced graph are name scopes, spelled out in every node, repeated constants and
+shapes, and debug information. Removing them changes no result.
 """
 
 from __future__ import annotations
@@ -14,24 +13,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorflow.core.framework import types_pb2
-from tensorflow.core.protobuf import saved_model_pb2
+from keras_transformer.compat.tensorflow import saved_model_pb2, types_pb2
 
-# Operations of which one gives what several alike would: each only depends on its inputs. The
-# large ones are left to TensorFlow, which merges them too when it loads a graph.
+# Duplicates of these can share one node, as they depend on their inputs only. TensorFlow merges
+# costlier operations itself when it loads a graph.
 _MERGED = {"Const", "Shape", "StridedSlice", "Pack", "Reshape", "Cast"}
 
-# Makes a tokenizer, whose model is an attribute; the resource has the name of the operation.
+# Creates a tokenizer from the model in its attribute; the node names the resource.
 _TOKENIZER = "SentencepieceOp"
 
 _LETTERS = string.ascii_lowercase + string.digits
 
 
 def compact(directory: Path) -> None:
-    """Shorten names and merge what is alike inside the functions of a SavedModel, in its file.
+    """Shorten node names and merge duplicate nodes in a SavedModel's functions, in place.
 
-    Names by which anything from outside finds its way stay: of functions and their results, of
-    the arguments of signatures, and of all operations outside of functions.
+    Names that are looked up from outside stay: those of functions and their results, of the
+    arguments of signatures, and of all nodes outside functions.
 
     Args:
         directory: The SavedModel.
@@ -50,8 +48,8 @@ def compact(directory: Path) -> None:
 def _share_tokenizers(graph: Any) -> None:
     """Keep one copy of each tokenizer's model.
 
-    TensorFlow stores two: for Python in a function that makes the tokenizer, for the C++
-    session in the graph outside of functions. There the function is called now.
+    TensorFlow stores two: one in a function that creates the tokenizer in Python, one in a node
+    of the main graph for the C++ session. The node becomes a call of that function.
     """
     makers = {
         node.attr["model"].s: function.signature.name
@@ -70,41 +68,42 @@ def _share_tokenizers(graph: Any) -> None:
 
 
 def _merge(function: Any) -> bool:
-    """Keep one of the operations that are alike; whether there were any."""
+    """Merge duplicate nodes of a function; return whether there were any."""
     kept: dict[bytes, str] = {}
-    instead: dict[str, str] = {}
+    replacement: dict[str, str] = {}
     nodes = []
     for node in function.node_def:
         if node.op in _MERGED:
-            likeness = type(node)()
-            likeness.CopyFrom(node)
-            _strip(likeness)
-            likeness.ClearField("name")
-            key = likeness.SerializeToString(deterministic=True)
-            instead[node.name] = kept.setdefault(key, node.name)
-            if instead[node.name] != node.name:
+            key_node = type(node)()
+            key_node.CopyFrom(node)
+            _strip(key_node)
+            key_node.ClearField("name")
+            key = key_node.SerializeToString(deterministic=True)
+            replacement[node.name] = kept.setdefault(key, node.name)
+            if replacement[node.name] != node.name:
                 continue
         nodes.append(node)
     merged = len(nodes) < len(function.node_def)
     if merged:
-        # The nodes belong to the list that is emptied.
+        # `del` frees the nodes with the list.
         copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
         del function.node_def[:]
         function.node_def.extend(copies)
-        _rename(function, instead)
+        _rename(function, replacement)
     return merged
 
 
 def _strip(node: Any) -> None:
-    """Drop notes about an operation that no loader needs."""
+    """Drop debug information, inferred types and shapes: loaders recompute them."""
     node.ClearField("experimental_debug_info")
     node.ClearField("experimental_type")
     node.attr.pop("_output_shapes", None)
-    # A place beside another operation: all that runs here is on one device.
+    # Colocation with another node: everything runs on one device.
     node.attr.pop("_class", None)
 
 
 def _shorten(function: Any) -> None:
+    """Give nodes and arguments of a function short names."""
     arguments = function.signature.input_arg
     named = "signature_wrapper" in function.signature.name
     taken = {argument.name for argument in arguments} if named else set()
@@ -122,10 +121,10 @@ def _shorten(function: Any) -> None:
 
 
 def _resource_name(item: Any) -> str | None:
-    """The name of an operation that makes a tokenizer, None for all others.
+    """Return the name of a node that creates a tokenizer, None for other nodes.
 
-    Loaded by Python, two tokenizers made under one name become one, be they of one SavedModel
-    or of two versions in one process; so each is named after what it is.
+    Python merges tokenizers that are created under the same name, even those of two versions in
+    one process. So the name is a hash of the tokenizer's model.
     """
     if getattr(item, "op", "") != _TOKENIZER:
         return None
@@ -133,10 +132,10 @@ def _resource_name(item: Any) -> str | None:
 
 
 def _rename(function: Any, names: dict[str, str]) -> None:
-    """Let every reference to an operation follow its new name."""
+    """Update every reference to renamed nodes."""
 
     def renamed(reference: str) -> str:
-        """A node's name, ``name:output:index`` or ``^name``."""
+        """Rename the node in ``name``, ``name:output:index`` or ``^name``."""
         control = "^" if reference.startswith("^") else ""
         name, colon, rest = reference.removeprefix("^").partition(":")
         return f"{control}{names.get(name, name)}{colon}{rest}"
@@ -149,7 +148,7 @@ def _rename(function: Any, names: dict[str, str]) -> None:
 
 
 def _names() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ...: the first character is a letter, as TensorFlow demands."""
+    """Yield a, b, ..., z, aa, ab, ...; TensorFlow requires a letter at the beginning."""
     yield from string.ascii_lowercase
     for size in itertools.count(1):
         for first in string.ascii_lowercase:

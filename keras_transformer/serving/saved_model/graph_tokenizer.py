@@ -1,4 +1,4 @@
-"""Text in and out of a graph, as ``Translator`` treats it in Python.
+"""Tokenization inside a graph, equal to ``Translator``'s in Python.
 
 Shapes: B batch, S source length, N hypotheses, L output length.
 """
@@ -14,39 +14,39 @@ from keras_transformer.inference.plain_text import SPACES
 
 
 class Encoded(NamedTuple):
-    """Texts as ids."""
+    """A batch of texts as ids."""
 
     ids: tf.Tensor
     """(B, S) int32, each row ending in END and then padded; S is 1 or more."""
     lengths: tf.Tensor
-    """(B,) int32: ids of each row, END counted."""
+    """(B,) int32: number of ids, END counted."""
     cut: tf.Tensor
-    """(B,) bool: True where the text was too long and its end is missing."""
+    """(B,) bool: whether the text was too long and was cut."""
 
 
 class GraphTokenizer(tf.Module):
-    """A tokenizer whose model lies in the graph.
+    """SentencePiece tokenizer with its model in the graph.
 
     Args:
-        pieces: The tokenizer.
+        side: Tokenizer of one language.
         max_tokens: Longest row of ids, END counted; longer texts are cut.
     """
 
-    def __init__(self, pieces: SentencePiece, max_tokens: int) -> None:
+    def __init__(self, side: SentencePiece, max_tokens: int) -> None:
         super().__init__()
-        self._tokenizer: Any = pieces.graph()
-        self._most = max_tokens - 1
+        self._tokenizer: Any = side.graph()
+        self._max_ids = max_tokens - 1
 
     def encode(self, texts: tf.Tensor) -> Encoded:
-        """(B,) string to ids; blank text is END alone."""
+        """Encode (B,) string; a blank text is END alone."""
         ids = self._tokenizer.tokenize(texts)  # ragged (B, None)
-        cut = tf.cast(ids.row_lengths(), tf.int32) > self._most
-        ids = ids[:, : self._most]
+        cut = tf.cast(ids.row_lengths(), tf.int32) > self._max_ids
+        ids = ids[:, : self._max_ids]
         ids = tf.concat([ids, tf.fill([ids.nrows(), 1], END)], axis=1)
         return Encoded(ids.to_tensor(PAD), tf.cast(ids.row_lengths(), tf.int32), cut)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """(..., L) padded ids to (...) string, each one line of plain text."""
+        """Decode padded ids (..., L) to (...) string, each one line of plain text."""
         size = tf.reduce_prod(tf.shape(ids)[:-1])
         flat = tf.reshape(ids, [size, tf.shape(ids)[-1]])
         rows = tf.RaggedTensor.from_tensor(flat, padding=PAD)
@@ -54,5 +54,5 @@ class GraphTokenizer(tf.Module):
         return tf.reshape(tf.strings.strip(texts), tf.shape(ids)[:-1])
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        """(B, L) padded ids to (B, L) string, the piece behind each, "" for padding."""
+        """Return the subword piece of each id (B, L), "" for padding."""
         return tf.where(ids == PAD, "", self._tokenizer.id_to_string(ids))

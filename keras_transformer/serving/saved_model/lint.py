@@ -1,8 +1,8 @@
-"""What TF Serving would refuse, found before a version folder is put in place.
+"""Static checks of a SavedModel for TensorFlow Serving.
 
-A SavedModel is read here, never run: its graph, its signatures, and the names and sizes in
-its checkpoint. A server may refuse what loads in Python: it has no Python, no XLA and no files
-but the version folder, and it finds variables by the names of their handles.
+The checks read the graph, the signatures and the checkpoint's table of contents; nothing is run.
+A model that loads in Python may still fail in a server: a server has no Python, no XLA, no files
+outside the version folder, and finds variables by the names of their handles.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_transformer.compat.tensorflow import saved_model_pb2
 from keras_transformer.errors import UserError
-from keras_transformer.serving.saved_model.operations import TRIED
+from keras_transformer.serving.saved_model.operations import TESTED_OPERATIONS
 
 TAG = tf.saved_model.SERVING
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 REST_TYPES = (tf.string, tf.bool, tf.int32, tf.int64, tf.float32, tf.float64)
-"""Types that inputs and outputs may have: JSON carries them in TF Serving's REST."""
+"""Types that TensorFlow Serving's REST can read and write as JSON."""
 
-# What a server calls once after loading; no client can.
+# Called by the server once after loading, never by a client.
 _INITIALIZER = "__saved_model_init_op"
 
 _PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-# Allowed where variables are saved and restored, and nowhere else.
+# Allowed only in the functions that save and restore variables.
 _CHECKPOINT = frozenset({"RestoreV2", "SaveV2", "MergeV2Checkpoints"})
 _FILES = frozenset(
     {
@@ -38,45 +38,47 @@ _FILES = frozenset(
     }
 )
 
-# The checkpoint's own entry, which is no variable.
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# The checkpoint's object graph, not a variable.
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class LintError(UserError):
-    """A SavedModel that TF Serving would refuse; the message lists every finding."""
+    """A SavedModel that TensorFlow Serving would refuse; the message lists every finding."""
 
 
 class Finding(NamedTuple):
-    """One thing that a server would refuse."""
+    """One reason why a server would refuse a SavedModel."""
 
     where: str
-    """The place in the SavedModel, such as ``signature nbest, output scores``."""
+    """Place in the SavedModel, such as ``signature nbest, output scores``."""
     what: str
-    """What is there."""
+    """Offending item."""
     why: str
-    """Why it may not be."""
+    """Reason why it is not allowed."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.why}"
 
 
 def check(directory: Path) -> None:
-    """Refuse a SavedModel that TF Serving would refuse.
+    """Refuse a SavedModel that TensorFlow Serving would refuse.
 
     Args:
         directory: The version folder, which holds ``saved_model.pb``.
 
     Raises:
-        LintError: With every finding: what, where, and why it may not be.
+        LintError: It has findings; the message lists them all.
     """
     findings = list(inspect(directory))
     if findings:
         listed = "\n".join(f"  {finding}" for finding in findings)
-        raise LintError(f"{directory}: expected what TF Serving can load and run, got\n{listed}")
+        raise LintError(
+            f"{directory}: expected a model that TensorFlow Serving can run, got\n{listed}"
+        )
 
 
 def inspect(directory: Path) -> Iterator[Finding]:
-    """Everything in a SavedModel that TF Serving would refuse.
+    """Yield every reason why TensorFlow Serving would refuse a SavedModel.
 
     Args:
         directory: The version folder, which holds ``saved_model.pb``.
@@ -101,7 +103,7 @@ def inspect(directory: Path) -> Iterator[Finding]:
 
 
 class _Graph:
-    """A MetaGraphDef: the graph, and what each of its nodes is made from."""
+    """A MetaGraphDef with its nodes and functions by name."""
 
     def __init__(self, meta: Any) -> None:
         self.meta = meta
@@ -111,24 +113,24 @@ class _Graph:
             key: signature for key, signature in meta.signature_def.items() if key != _INITIALIZER
         }
 
-    def behind(self, names: Iterable[str]) -> list[Any]:
-        """The nodes that must run for these, they themselves included."""
+    def ancestors(self, names: Iterable[str]) -> list[Any]:
+        """Return these nodes and all nodes that they depend on."""
         found: dict[str, Any] = {}
         waiting = [_node(name) for name in names]
         while waiting:
             name = waiting.pop()
             if name in self.nodes and name not in found:
                 found[name] = self.nodes[name]
-                waiting += [_node(given) for given in found[name].input]
+                waiting += [_node(tensor) for tensor in found[name].input]
         return list(found.values())
 
-    def answering(self) -> list[Any]:
-        """The nodes that run when a signature is called."""
+    def signature_nodes(self) -> list[Any]:
+        """Return the nodes that run when a signature is called."""
         outputs = (out.name for item in self.signatures.values() for out in item.outputs.values())
-        return self.behind(outputs)
+        return self.ancestors(outputs)
 
     def called(self, nodes: Iterable[Any]) -> set[str]:
-        """Names of the functions that nodes call, and those functions, and so on."""
+        """Return the names of all functions that nodes call, directly or indirectly."""
         found: set[str] = set()
         waiting = list(nodes)
         while waiting:
@@ -140,12 +142,12 @@ class _Graph:
 
 
 def _node(tensor: str) -> str:
-    """The node of a tensor ``name:0`` or of a control input ``^name``."""
+    """Return the node name in ``name:0`` or in the control input ``^name``."""
     return tensor.removeprefix("^").partition(":")[0]
 
 
 def _calls(node: Any) -> Iterator[str]:
-    """Names of functions that a node may call; not all need be functions."""
+    """Yield names of functions that a node may call, among other names."""
     yield node.op
     for value in node.attr.values():
         yield value.func.name
@@ -153,21 +155,21 @@ def _calls(node: Any) -> Iterator[str]:
 
 
 def _operations(graph: _Graph) -> Iterator[Finding]:
-    """Operations that a server lacks or forbids."""
-    answering = graph.called(graph.answering())
-    rooms = {"the graph": list(graph.nodes.values())}
-    rooms |= {f"function {name}": list(item.node_def) for name, item in graph.functions.items()}
+    """Yield operations that a server lacks or forbids."""
+    in_signatures = graph.called(graph.signature_nodes())
+    graphs = {"the graph": list(graph.nodes.values())}
+    graphs |= {f"function {name}": list(item.node_def) for name, item in graph.functions.items()}
     seen = set()
-    for room, nodes in rooms.items():
+    for place, nodes in graphs.items():
         for node in nodes:
-            if node.op in _CHECKPOINT and room.removeprefix("function ") in answering:
+            if node.op in _CHECKPOINT and place.removeprefix("function ") in in_signatures:
                 why = "a signature may not read or write files"
-            elif node.op in TRIED or node.op in graph.functions:
+            elif node.op in TESTED_OPERATIONS or node.op in graph.functions:
                 continue
             else:
                 why = _refusal(node.op)
-            if node.op not in seen:  # the first place is enough to find it
-                yield Finding(f"{room}, node {node.name}", f"operation {node.op}", why)
+            if node.op not in seen:  # one place is enough
+                yield Finding(f"{place}, node {node.name}", f"operation {node.op}", why)
             seen.add(node.op)
     for name, function in graph.functions.items():
         if function.attr["_XlaMustCompile"].b:
@@ -181,11 +183,11 @@ def _refusal(operation: str) -> str:
         return "servers have no Python"
     if operation in _FILES:
         return "servers have no files but the version folder"
-    return "not among the operations that were tried in TensorFlow 2.20 and 2.21 without Python"
+    return "not among the operations tested in TensorFlow 2.20 and 2.21 without Python"
 
 
 def _signatures(graph: _Graph) -> Iterator[Finding]:
-    """Inputs and outputs that REST or the server's batching cannot carry."""
+    """Yield inputs and outputs that REST or the server's batching cannot handle."""
     if DEFAULT not in graph.signatures:
         found = ", ".join(sorted(graph.signatures)) or "none"
         yield Finding("signatures", found, f"requests without a name call {DEFAULT}")
@@ -201,7 +203,7 @@ def _signatures(graph: _Graph) -> Iterator[Finding]:
 
 
 def _refusals(tensor: Any) -> Iterator[tuple[str, str]]:
-    """What is wrong with a signature's tensor, and why."""
+    """Yield the faults of a signature's tensor with their reasons."""
     if tensor.WhichOneof("encoding") != "name":
         yield "not a dense tensor", "REST has no form for it"
         return
@@ -218,36 +220,36 @@ def _refusals(tensor: Any) -> Iterator[tuple[str, str]]:
 
 
 def _variables(graph: _Graph, directory: Path) -> Iterator[Finding]:
-    """Variables that are read but never filled, or filled but never read.
+    """Yield variables that are read but not restored, or restored but not read.
 
-    A Keras variable tracked by a tf.Module is the first: the checkpoint fills another handle
-    than the one that the functions read. Python mends that when it loads; a server does not.
+    A Keras variable tracked by a tf.Module is read but not restored: the checkpoint restores
+    another handle than the one that the functions read. Python repairs that, a server does not.
     """
-    read = _handles(graph.answering())
-    filled = _handles(graph.behind([graph.meta.saver_def.restore_op_name]))
-    for name in sorted(read - filled):
+    read = _handles(graph.signature_nodes())
+    restored = _handles(graph.ancestors([graph.meta.saver_def.restore_op_name]))
+    for name in sorted(read - restored):
         yield Finding(f"variable {name}", "read, but not in the checkpoint", "it has no value")
-    for name in sorted(filled - read):
+    for name in sorted(restored - read):
         yield Finding(f"variable {name}", "in the checkpoint", "no signature reads it")
     prefix = directory / "variables" / "variables"
     try:
-        stored = len({name for name, _ in tf.train.list_variables(str(prefix))} - {_OBJECTS})
+        stored = len({name for name, _ in tf.train.list_variables(str(prefix))} - {_OBJECT_GRAPH})
     except (tf.errors.OpError, ValueError) as error:
-        if filled:
+        if restored:
             yield Finding(
                 "variables",
                 f"{prefix}: expected a checkpoint: {error}",
-                "variables cannot be filled",
+                "variables cannot be restored",
             )
         return
-    if stored != len(filled):
+    if stored != len(restored):
         yield Finding(
-            "variables", f"{stored} tensors for {len(filled)} variables", "all must be variables"
+            "variables", f"{stored} tensors for {len(restored)} variables", "all must be variables"
         )
 
 
 def _handles(nodes: Iterable[Any]) -> set[str]:
-    """Names under which a server keeps the variables among these nodes."""
+    """Return the names under which a server keeps the variables among these nodes."""
     return {
         node.attr["shared_name"].s.decode() or node.name
         for node in nodes

@@ -1,6 +1,6 @@
-"""The translator as a graph: a sentence in, a sentence out, with nothing of Python in it.
+"""The exported tf.Module: tokenizer, model, search and detokenizer as signatures.
 
-Shapes: B batch, S source pieces, L pieces of the translation, N translations of `nbest`.
+Shapes: B batch, S source length, L output length, N hypotheses of `nbest`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from keras_transformer.serving.saved_model.weights import Weights
 
 
 class ServedTranslator(tf.Module):
-    """What is exported: tokenizer, network, search and detokenizer.
+    """Text-to-text translator as a graph.
 
-    Every function takes and gives tensors whose first dimension is the batch: one answer for
-    each row, in order, whatever the other rows are. Any bytes are text; what is not UTF-8
-    becomes U+FFFD. A text beyond ``max_tokens`` is cut, as a server that refused it would
-    refuse the rest of the batch too.
+    Every input and output has the batch as its first dimension. Each row is independent of the
+    others. Inputs are arbitrary bytes; invalid UTF-8 becomes U+FFFD. A text longer than
+    ``max_tokens`` is cut: refusing it would refuse the whole batch.
 
     Args:
-        model: The network, whose layers have the dtype to compute in.
-        weights: Its weights as they are to be stored.
-        tokenizer: The tokenizer that it was trained with.
-        search: Beam, length penalty, translations of `nbest`, greatest length, and the tokens
-            that are computed at once.
-        max_tokens: Longest source, END counted; longer texts are cut.
+        model: The model, with layers in the dtype to compute in.
+        weights: Its weights as stored.
+        tokenizer: Its tokenizer.
+        search: Beam, length penalty, n_best, greatest length, and tokens per chunk.
+        max_tokens: Longest source, END counted.
     """
 
     def __init__(
@@ -48,15 +46,15 @@ class ServedTranslator(tf.Module):
         self.target = (
             self.source if tokenizer.joint else GraphTokenizer(tokenizer.target, max_tokens)
         )
-        answers = Signatures(model, weights, self.source, self.target, search)
+        functions = Signatures(model, weights, self.source, self.target, search)
 
         @tf.function(input_signature=[_texts("text")], autograph=False)
         def translate(text: tf.Tensor) -> Outputs:
-            return answers.translate(text)
+            return functions.translate(text)
 
         @tf.function(input_signature=[_texts("text")], autograph=False)
         def nbest(text: tf.Tensor) -> Outputs:
-            return answers.nbest(text)
+            return functions.nbest(text)
 
         @tf.function(
             input_signature=[
@@ -67,22 +65,22 @@ class ServedTranslator(tf.Module):
             autograph=False,
         )
         def options(text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
-            return answers.options(text, alpha, max_extra)
+            return functions.options(text, alpha, max_extra)
 
         @tf.function(input_signature=[_texts("source"), _texts("target")], autograph=False)
         def score(source: tf.Tensor, target: tf.Tensor) -> Outputs:
-            return answers.score(source, target)
+            return functions.score(source, target)
 
         @tf.function(input_signature=[_texts("text")], autograph=False)
         def align(text: tf.Tensor) -> Outputs:
-            return answers.align(text)
+            return functions.align(text)
 
         self.translate = translate
-        """text -> translation, score (log-probability over length penalty), truncated (the
-        text was too long, or the translation)."""
+        """text -> translation, score (log-probability over length penalty), truncated (text or
+        translation reached its limit)."""
         self.nbest = nbest
-        """text -> translations (B, N), best first, and scores (B, N); where fewer can be
-        found, "" and -1e9."""
+        """text -> translations (B, N), best first, and scores (B, N); missing hypotheses are ""
+        with -1e9."""
         self.options = options
         """text, alpha (0 to 10), max_extra (at most the exported one) -> as ``translate``."""
         self.score = score
@@ -93,7 +91,7 @@ class ServedTranslator(tf.Module):
 
     @property
     def signatures(self) -> dict[str, Any]:
-        """The functions by the names under which they are served."""
+        """Return the functions by signature name."""
         return {
             "serving_default": self.translate,
             "translate": self.translate,

@@ -1,8 +1,8 @@
-"""The operations of an export that TF Serving is known to run."""
+"""Operations known to run in TensorFlow Serving."""
 
 from __future__ import annotations
 
-TRIED = frozenset(
+TESTED_OPERATIONS = frozenset(
     {
         *(
             "Abs",
@@ -32,5 +32,5 @@ TRIED = frozenset(
         *("VarHandleOp", "VarIsInitializedOp", "Where", "While", "ZerosLike"),
     }
 )
-"""Run without Python in the C++ runtimes of TensorFlow 2.20 and 2.21, in exports of every kind
-of model. What is not here may run too: try it there, then add it."""
+"""Operations that ran without Python in the C++ runtimes of TensorFlow 2.20 and 2.21, in exports
+of every kind of model. Try another operation there before adding it."""

@@ -1,8 +1,9 @@
-"""What a served translator computes, in TensorFlow operations only.
+"""Computation behind the exported signatures, in TensorFlow operations only.
 
-Each row of a batch gets one answer, in order, which does not depend on the other rows.
+Each row of a batch gets one result, in order, which does not depend on the other rows.
 
-Shapes: B batch, S source length, L output length, N translations of `nbest`.
+Shapes: B batch, b rows of a chunk, S source length, L output length, M hypotheses of the
+search, N translations of `nbest`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.inference.alignment import attention_matrix
-from keras_transformer.inference.inference_functions import constraints_of, shifted
-from keras_transformer.inference.search import strategies as searches
-from keras_transformer.inference.search.hypotheses import length_penalty
+from keras_transformer.inference.inference_functions import shift_right
+from keras_transformer.inference.n_best import select_distinct
+from keras_transformer.inference.search.generate import generate
+from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
 from keras_transformer.inference.translator import MAX_LOGITS
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 from keras_transformer.serving.saved_model.chunks import in_chunks
@@ -25,26 +28,26 @@ from keras_transformer.serving.saved_model.weights import Weights
 
 Outputs = dict[str, tf.Tensor]
 
-_GREATEST_ALPHA = 10.0
+_MAX_ALPHA = 10.0
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TEXTS = tf.TensorSpec([None], tf.string)
-_NUMBERS = tf.TensorSpec([None], tf.float32)
-_WHOLE = tf.TensorSpec([None], tf.int32)
+_FLOATS = tf.TensorSpec([None], tf.float32)
+_INTEGERS = tf.TensorSpec([None], tf.int32)
 
 
 class Signatures:
-    """The functions behind the signatures; what they mean is said in `ServedTranslator`.
+    """Functions of the signatures that `ServedTranslator` documents.
 
-    Not a ``tf.Module``, and to be held by functions only: TensorFlow must not find the Keras
-    objects here when it looks for what belongs to a SavedModel.
+    Not a ``tf.Module``, and referenced by functions only: TensorFlow must not track the Keras
+    objects in here as parts of the SavedModel.
 
     Args:
         model: The network, whose layers have the dtype to compute in.
         weights: Its weights as they are stored.
-        source: Tokenizer of what is read.
-        target: Tokenizer of what is written.
-        search: How to translate.
+        source: Tokenizer of the source language.
+        target: Tokenizer of the target language.
+        search: Beam search options; N is ``search.n_best``.
     """
 
     def __init__(
@@ -58,29 +61,29 @@ class Signatures:
         self._source = source
         self._target = target
         self._search = search
-        pieces = model.output_shape[-1]
-        self._rows = max(MAX_LOGITS // (search.beam * pieces), 1)
-        self._scored_tokens = min(search.batch_tokens, MAX_LOGITS // pieces)
-        self._find = _search_function(model, weights, search)
+        vocabulary_size = model.output_shape[-1]
+        self._rows = max(MAX_LOGITS // (search.beam * vocabulary_size), 1)
+        self._scored_tokens = min(search.batch_tokens, MAX_LOGITS // vocabulary_size)
+        self._generate = _generate_function(model, weights, search)
         self._best = tf.function(
-            self._best_of, input_signature=[_TEXTS, _NUMBERS, _WHOLE], autograph=False
+            self._best_of, input_signature=[_TEXTS, _FLOATS, _INTEGERS], autograph=False
         )
-        self._force = _forcing_function(model, weights)
+        self._force = _force_function(model, weights)
 
     def translate(self, text: tf.Tensor) -> Outputs:
-        """The best translation of each text, (B,) string."""
+        """Translate each text, (B,) string."""
         return self._best(text, *self._defaults(text))
 
     def options(self, text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
-        """The best translation of each text under options of its own.
+        """Translate each text with options of its own.
 
         Args:
             text: (B,) string.
-            alpha: (B,) float32, length penalties.
-            max_extra: (B,) int32, greatest lengths; at most the exported one.
+            alpha: (B,) float32, strengths of the length penalty.
+            max_extra: (B,) int32, tokens more than the source; at most the exported value.
         """
-        # What makes no sense (NaN too) must harm no other row: it is moved to what does.
-        alpha = tf.where(alpha >= 0.0, tf.minimum(alpha, _GREATEST_ALPHA), 0.0)
+        # Invalid values (NaN too) must not fail the other rows: they are clipped.
+        alpha = tf.where(alpha >= 0.0, tf.minimum(alpha, _MAX_ALPHA), 0.0)
         return self._best(text, alpha, tf.clip_by_value(max_extra, 0, self._search.max_extra))
 
     def _best_of(self, text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
@@ -88,12 +91,12 @@ class Signatures:
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             source = _rows_of(encoded, rows)
-            found = self._find(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), 1)
-            text = self._target.decode(found.tokens[:, 0])
-            return [text, found.scores[:, 0], found.finished[:, 0]]
+            best = self._generate(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), 1)
+            text = self._target.decode(best.tokens[:, 0])
+            return [text, best.scores[:, 0], best.finished[:, 0]]
 
         empty = [tf.zeros([0], tf.string), tf.zeros([0]), tf.zeros([0], tf.bool)]
-        translation, score, finished = self._sliced(compute, encoded, empty)
+        translation, score, finished = self._in_chunks(compute, encoded, empty)
         return {
             "translation": translation,
             "score": score,
@@ -101,34 +104,37 @@ class Signatures:
         }
 
     def nbest(self, text: tf.Tensor) -> Outputs:
-        """The best translations of each text, (B,) string."""
+        """Return the best distinct translations of each text, (B,) string."""
         encoded = self._source.encode(text)
         alpha, max_extra = self._defaults(text)
         count = self._search.n_best
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             source = _rows_of(encoded, rows)
-            found = self._find(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), count)
-            return [self._target.decode(found.tokens), found.scores]
+            hypotheses = self._generate(
+                source, tf.gather(alpha, rows), tf.gather(max_extra, rows), count
+            )
+            texts = self._target.decode(hypotheses.tokens)  # (b, M)
+            return list(select_distinct(texts, hypotheses.scores, hypotheses.lengths, count))
 
         empty = [tf.zeros([0, count], tf.string), tf.zeros([0, count])]
-        translations, scores = self._sliced(compute, encoded, empty)
+        translations, scores = self._in_chunks(compute, encoded, empty)
         return {"translations": translations, "scores": scores}
 
     def align(self, text: tf.Tensor) -> Outputs:
-        """The best translation of each text, (B,) string, and where the network looked."""
+        """Translate each text, (B,) string, and return the attention."""
         encoded = self._source.encode(text)
         alpha, max_extra = self._defaults(text)
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             source = _rows_of(encoded, rows)
-            found = self._find(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), 1)
-            longest = tf.reduce_max(found.lengths[:, 0])  # of the best: others may be longer
-            tokens = found.tokens[:, 0, :longest]
+            best = self._generate(source, tf.gather(alpha, rows), tf.gather(max_extra, rows), 1)
+            longest = tf.reduce_max(best.lengths[:, 0])  # other hypotheses may be longer
+            tokens = best.tokens[:, 0, :longest]
             return [
                 self._target.decode(tokens),
-                found.scores[:, 0],
-                found.finished[:, 0],
+                best.scores[:, 0],
+                best.finished[:, 0],
                 self._source.pieces(source),
                 self._target.pieces(tokens),
                 self._force(source, tokens)[1],
@@ -140,11 +146,11 @@ class Signatures:
             tf.zeros([0, 0, 0]),
         ]
         names = ["translation", "score", "finished", "source_pieces", "target_pieces", "attention"]
-        found = dict(zip(names, self._sliced(compute, encoded, empty), strict=True))
-        return found | {"truncated": _truncated(encoded, found.pop("finished"))}
+        outputs = dict(zip(names, self._in_chunks(compute, encoded, empty), strict=True))
+        return outputs | {"truncated": _truncated(encoded, outputs.pop("finished"))}
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
-        """How probable each target is for its source, both (B,) string."""
+        """Return the forced score of each target for its source, both (B,) string."""
         sources, targets = self._source.encode(source), self._target.encode(target)
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
@@ -169,7 +175,7 @@ class Signatures:
         shape = tf.shape(text)
         return tf.fill(shape, float(self._search.alpha)), tf.fill(shape, self._search.max_extra)
 
-    def _sliced(
+    def _in_chunks(
         self,
         compute: Callable[[tf.Tensor], list[tf.Tensor]],
         encoded: Encoded,
@@ -181,54 +187,51 @@ class Signatures:
         )
 
 
-# One search and one forward pass for all signatures: each is a thousand operations.
+# One search and one forward pass for all signatures: each has a thousand operations.
 
 
-def _search_function(
+def _generate_function(
     model: keras.Model, weights: Weights, search: SearchConfig
-) -> Callable[..., searches.Hypotheses]:
-    decoding = IncrementalDecoder(model)
+) -> Callable[..., Hypotheses]:
+    decoder = IncrementalDecoder(model)
 
     @tf.function(
-        input_signature=[_IDS, _NUMBERS, _WHOLE, tf.TensorSpec([], tf.int32)], autograph=False
+        input_signature=[_IDS, _FLOATS, _INTEGERS, tf.TensorSpec([], tf.int32)], autograph=False
     )
-    def find(
-        source: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor, wanted: tf.Tensor
-    ) -> searches.Hypotheses:
+    def search_ids(
+        source: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor, required: tf.Tensor
+    ) -> Hypotheses:
         with weights.applied():
-            step, state = decoding.start(source, search.beam)
-            return searches.beam_search(
-                step,
-                state,
-                searches.length_limits(source, max_extra),
-                beam=search.beam,
+            return generate(
+                decoder.start,
+                source,
+                search,
                 alpha=alpha,
-                n_best=search.n_best,
-                wanted=wanted,
-                constraints=constraints_of(search),
+                max_extra=max_extra,
+                required=required,
             )
 
-    return find
+    return search_ids
 
 
-def _forcing_function(
+def _force_function(
     model: keras.Model, weights: Weights
 ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-    decoding = IncrementalDecoder(model)
+    decoder = IncrementalDecoder(model)
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def force(source: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """(B,) log P(labels | source), and (B, L, S) attention."""
+        """Return (B,) log P(labels | source), and (B, L, S) attention."""
         with weights.applied():
-            logits, attention = decoding.forward(source, shifted(labels))
-        log_probabilities = searches.forced_log_probabilities(logits, labels)
+            logits, attention = decoder.forward(source, shift_right(labels))
+        log_probabilities = forced_log_probabilities(logits, labels)
         return tf.reduce_sum(log_probabilities, axis=1), attention_matrix(attention, labels)
 
     return force
 
 
 def _rows_of(encoded: Encoded, rows: tf.Tensor) -> tf.Tensor:
-    """(b, S) ids of some rows, no wider than the longest of them."""
+    """Return the ids of some rows, (b, S), no wider than the longest of them."""
     longest = tf.reduce_max(tf.gather(encoded.lengths, rows))
     return tf.gather(encoded.ids[:, :longest], rows)
 
@@ -238,5 +241,5 @@ def _blank(encoded: Encoded) -> tf.Tensor:
 
 
 def _truncated(encoded: Encoded, finished: tf.Tensor) -> tf.Tensor:
-    """(B,): whether the translation is of a part of the text only."""
+    """Return whether each text or translation was cut, (B,) bool."""
     return ~_blank(encoded) & (encoded.cut | ~finished)

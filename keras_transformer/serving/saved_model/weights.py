@@ -1,8 +1,8 @@
-"""The weights of a SavedModel: plain TensorFlow variables, stored in fewer bits where wanted.
+"""Weights of a SavedModel as plain TensorFlow variables, optionally bfloat16 or int8.
 
-TensorFlow Serving restores variables in C++, and the objects that Keras wraps around its own
-are not found again there: their values stay empty. So the network's variables are left out of
-the SavedModel, and the network computes with the values that are kept here.
+The C++ loader of TensorFlow Serving does not restore variables that Keras wraps: it cannot match
+them with the checkpoint. So Keras' variables stay out of the SavedModel, and the model computes
+with the values stored here.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ import tensorflow as tf
 
 from keras_transformer.serving.settings import Precision
 
-# Smaller matrices, biases and gains stay as they are: there is nothing to gain.
+# Smaller matrices, biases and gains stay in float32: int8 would save nothing.
 _LEAST_QUANTIZED = 4_096
 
 
 class Weights(tf.Module):
-    """The weights of a network in the form in which they are stored.
+    """Stored weights of a model.
 
-    ``int8`` stores whole numbers from -127 to 127 with one scale for each row or column of a
-    matrix, whichever loses less, and computes in float32.
+    ``int8`` stores integers from -127 to 127 with one scale per row or per column of a matrix,
+    whichever has the smaller error, and computes in float32.
 
     Args:
-        model: The network; it gives the values, and computes with what is stored here.
-        precision: ``float32``, ``bfloat16`` (for a network whose layers have that dtype), or
-            ``int8``.
+        model: Source of the values; it computes with the stored weights inside ``applied``.
+        precision: ``float32``, ``bfloat16`` (for a model with layers of that dtype) or ``int8``.
     """
 
     def __init__(self, model: keras.Model, precision: Precision = "float32") -> None:
         super().__init__()
-        # Keras' variables must not be found by TensorFlow's search for what belongs to a module.
+        # tf.Module must not track Keras' variables.
         self._keras_variables = _Untracked(model.weights)
         vectors = [_values(weight) for weight in model.weights if len(weight.shape) == 1]
         kind = "float32" if precision == "int8" else precision
@@ -47,10 +46,10 @@ class Weights(tf.Module):
         ]
 
     def applied(self) -> AbstractContextManager[keras.StatelessScope]:
-        """Within this context the network computes with the stored weights.
+        """Return a context in which the model computes with the stored weights.
 
-        Enter it inside the function that is traced, outside its loops: the values are then
-        read, and for ``int8`` multiplied out, once a call.
+        Enter it inside the traced function but outside its loops, so that a call reads the
+        variables, and dequantizes ``int8``, only once.
         """
         vectors = iter(self.vectors.values())
         matrices = iter(self.matrices)
@@ -62,12 +61,12 @@ class Weights(tf.Module):
 
     @property
     def bytes(self) -> int:
-        """Bytes of all that is stored."""
+        """Size of all stored variables."""
         return sum(_size(variable) * variable.dtype.size for variable in self.variables)
 
 
 class _Untracked:
-    """Holds objects out of sight of ``tf.Module``."""
+    """Holder that hides objects from the tracking of ``tf.Module``."""
 
     def __init__(self, items: list[keras.Variable]) -> None:
         self.items = items
@@ -83,7 +82,7 @@ class _Plain(tf.Module):
 
 
 class _Packed(tf.Module):
-    """Biases and gains end to end in one variable: each variable has its price in the graph."""
+    """All biases and gains in one variable: each variable adds nodes to the graph."""
 
     def __init__(self, vectors: list[np.ndarray], dtype: str) -> None:
         super().__init__()
@@ -92,18 +91,18 @@ class _Packed(tf.Module):
         self.packed = tf.Variable(tf.cast(joined, dtype), trainable=False, name="packed")
 
     def values(self) -> list[tf.Tensor]:
-        """The vectors, in order."""
+        """Return the vectors in order."""
         return tf.split(tf.convert_to_tensor(self.packed), self._sizes) if self._sizes else []
 
 
 class _Quantized(tf.Module):
-    """A matrix as whole numbers and scales."""
+    """An int8 matrix with its scales."""
 
     def __init__(self, matrix: np.ndarray) -> None:
         super().__init__()
-        found = [_quantize(matrix, axis) for axis in (0, 1)]
-        losses = [np.square(whole * scale - matrix).sum() for whole, scale in found]
-        whole, scale = found[int(np.argmin(losses))]
+        candidates = [_quantize(matrix, axis) for axis in (0, 1)]
+        errors = [np.square(whole * scale - matrix).sum() for whole, scale in candidates]
+        whole, scale = candidates[int(np.argmin(errors))]
         self.whole = tf.Variable(whole.astype(np.int8), trainable=False, name="whole")
         self.scale = tf.Variable(scale, trainable=False, name="scale")
 
@@ -112,7 +111,7 @@ class _Quantized(tf.Module):
 
 
 def _quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers and the scales with which they give ``matrix``, one for each slice."""
+    """Return integers and scales along ``axis`` whose product approximates ``matrix``."""
     greatest = np.abs(matrix).max(axis=axis, keepdims=True)
     scale = np.where(greatest > 0, greatest / 127, 1).astype(np.float32)
     return np.rint(matrix / scale), scale

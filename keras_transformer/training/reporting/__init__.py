@@ -1,1 +1,1 @@
-"""Run log, metrics, progress bar, TensorBoard, curves and summary."""
+"""Run log, metrics, progress, TensorBoard, curves and summary."""

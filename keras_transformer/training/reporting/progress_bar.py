@@ -1,4 +1,4 @@
-"""The progress of a training on one line of a terminal."""
+"""Progress bar of a training run on one line of a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-REFRESH = 0.5
-"""Seconds between two looks at the numbers, which take longer than moving the bar."""
+REFRESH_SECONDS = 0.5
+"""Interval between two updates of the metrics, which cost more than moving the bar."""
 
 
 class ProgressBar:
-    """A line that moves with the steps; what else is written meanwhile goes above it.
+    """A bar that counts steps; other lines are printed above it.
 
     Args:
-        total: Steps in all.
+        total: Steps of the whole run.
         done: Steps taken before.
     """
 
@@ -30,39 +30,39 @@ class ProgressBar:
             dynamic_ncols=True,
             bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}",
         )
-        self._looked = -REFRESH
+        self._refreshed = -REFRESH_SECONDS
 
-    def moved_to(self, step: int, numbers: Callable[[], str]) -> None:
-        """Show a step.
+    def update(self, step: int, metrics: Callable[[], str]) -> None:
+        """Move the bar to a step.
 
         Args:
             step: Steps taken.
-            numbers: Gives what stands behind the bar; called now and then.
+            metrics: Returns the text behind the bar; called every `REFRESH_SECONDS`.
         """
         now = time.monotonic()
-        if now - self._looked >= REFRESH or step >= self._bar.total:
-            self._looked = now
-            self._bar.set_postfix_str(numbers(), refresh=False)
+        if now - self._refreshed >= REFRESH_SECONDS or step >= self._bar.total:
+            self._refreshed = now
+            self._bar.set_postfix_str(metrics(), refresh=False)
         self._bar.update(step - self._bar.n)
 
     def close(self) -> None:
-        """Leave the line as it is, and go on below it."""
+        """Leave the bar on the screen and continue below it."""
         self._bar.close()
 
 
 @contextlib.contextmanager
-def shown(total: int, done: int, silent: bool = False) -> Iterator[ProgressBar | None]:
-    """A bar on standard error, where that is a terminal.
+def progress_bar(total: int, done: int, silent: bool = False) -> Iterator[ProgressBar | None]:
+    """Show a progress bar on standard error; yield None where that is no terminal.
 
     Args:
-        total: Steps in all.
+        total: Steps of the whole run.
         done: Steps taken before.
-        silent: Show none in any case.
+        silent: Never show a bar.
     """
     if silent or not sys.stderr.isatty():
         yield None
         return
-    with logging_redirect_tqdm():  # warnings too go above it
+    with logging_redirect_tqdm():  # warnings of libraries are printed above the bar too
         bar = ProgressBar(total, done)
         try:
             yield bar

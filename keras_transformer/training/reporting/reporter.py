@@ -1,21 +1,23 @@
-"""What shows a training beside the lines of its journal."""
+"""Reporting beside the run log: step metrics, TensorBoard, curves."""
 
 from __future__ import annotations
 
 from keras_transformer.run import Run
-from keras_transformer.training.dev_set import DevSet, Scores
+from keras_transformer.training.dev_set import DevSet
 from keras_transformer.training.reporting import curves, tensorboard
 from keras_transformer.training.reporting.run_log import RunLog
+from keras_transformer.training.reporting.tensorboard import TensorBoardWriter
+from keras_transformer.training.scores import Scores
 
 
 class Reporter:
-    """Keeps the numbers of the steps, fills TensorBoard, draws the curves.
+    """Records step metrics, writes TensorBoard events and draws the curves.
 
     Args:
         run: The run folder.
-        journal: Its records.
-        dev_set: Gives examples of what the network does.
-        writes: Whether to do any of it; of several workers the chief alone does.
+        run_log: Its records.
+        dev_set: Source of example translations and attention.
+        writes: Whether to write files; among several workers only the chief does.
     """
 
     def __init__(self, run: Run, run_log: RunLog, dev_set: DevSet, writes: bool) -> None:
@@ -23,41 +25,46 @@ class Reporter:
         self._run_log = run_log
         self._dev_set = dev_set
         self._writes = writes
-        self._board = (
-            tensorboard.TensorBoard(run.path) if writes and run.config.train.tensorboard else None
+        self._tensorboard = (
+            TensorBoardWriter(run.path) if writes and run.config.train.tensorboard else None
         )
 
-    def forget_after(self, step: int) -> None:
-        """Drop what TensorBoard has of steps that are about to be taken again."""
+    def truncate(self, step: int) -> None:
+        """Remove TensorBoard events after ``step``, whose steps are about to be repeated."""
         if self._writes:
-            tensorboard.forget_after(self._run.path, step)
+            tensorboard.truncate(self._run.path, step)
 
-    def steps(self, step: int, values: dict[str, float]) -> None:
-        """Take note of the numbers of the last ``log_every`` steps."""
-        self._run_log.record_steps({"step": step, **values})
-        if self._board:
-            self._board.train(step, values)
+    def steps(self, step: int, metrics: dict[str, float]) -> None:
+        """Report the metrics of the last ``log_every`` steps, which end at ``step``."""
+        self._run_log.record_steps({"step": step, **metrics})
+        if self._tensorboard:
+            self._tensorboard.train(step, metrics)
 
     def checkpoint(self, step: int, scores: Scores, translations: list[str]) -> None:
-        """Take note of what the weights make of the dev set, from `DevSet.evaluate`."""
-        if self._board:
+        """Report a checkpoint's scores and translations from `DevSet.evaluate`."""
+        if self._tensorboard:
             examples = self._dev_set.examples(translations, tensorboard.EXAMPLES)
-            self._board.dev(step, scores, examples, self._dev_set.attention(tensorboard.PICTURES))
+            attention = self._dev_set.attention(tensorboard.ATTENTION_IMAGES)
+            self._tensorboard.dev(step, scores, examples, attention)
 
     def average(self, kind: str, step: int, scores: Scores) -> None:
-        """Take note of what averaged weights make of it.
+        """Report the scores of averaged weights.
 
         Args:
-            kind: "average" or "ema_decay".
-            step: The last one.
-            scores: From `DevSet.evaluate`.
+            kind: "average" or "ema".
+            step: The last step.
+            scores: Their scores on the dev set.
         """
-        if self._board:
-            self._board.average(kind, step, scores)
+        if self._tensorboard:
+            self._tensorboard.average(kind, step, scores)
 
-    def draw(self, anew: bool = True) -> None:
-        """Draw the curves; with ``anew`` false only where they are not there."""
-        if self._writes and (anew or not (self._run.path / curves.FILE).exists()):
+    def draw_curves(self, only_if_missing: bool = False) -> None:
+        """Draw the curves of the run.
+
+        Args:
+            only_if_missing: Keep an existing picture.
+        """
+        if self._writes and not (only_if_missing and (self._run.path / curves.FILE).exists()):
             curves.write(
                 self._run.path,
                 self._run_log.records(),
@@ -66,8 +73,8 @@ class Reporter:
                 self._run_log.line,
             )
 
-    def end(self) -> None:
-        """End the event files, draw the curves."""
-        if self._board:
-            self._board.close()
-        self.draw()
+    def close(self) -> None:
+        """Close the event files and draw the curves."""
+        if self._tensorboard:
+            self._tensorboard.close()
+        self.draw_curves()

@@ -1,4 +1,4 @@
-"""The records of a run: lines for people, JSON for programs."""
+"""Run log for people and metrics for programs."""
 
 from __future__ import annotations
 
@@ -12,28 +12,24 @@ from typing import Any
 from tqdm import tqdm
 
 from keras_transformer import system
-from keras_transformer.errors import UserError
+from keras_transformer.training.errors import TrainingError
 
 
-class TrainingError(UserError):
-    """Training that cannot go on."""
-
-
-def tell(text: str) -> None:
-    """Tell people, on standard error, above a bar that is there."""
+def print_line(text: str) -> None:
+    """Print a line on standard error, above a progress bar if there is one."""
     tqdm.write(text, file=sys.stderr)
     sys.stderr.flush()
 
 
 class RunLog:
-    """The records of a run.
+    """The files log.txt, metrics.jsonl and steps.jsonl of a run.
 
-    log.txt has lines for people; metrics.jsonl one record for each checkpoint and average;
-    steps.jsonl one for every ``log_every`` steps, kept apart because there are many.
+    log.txt has lines for people. metrics.jsonl has one record per checkpoint and average,
+    steps.jsonl one per ``log_every`` steps; they are separate because there are many.
 
     Args:
         path: The run folder.
-        silent: Say and write nothing, as every worker but the chief.
+        silent: Print and write nothing, on all workers but the chief.
     """
 
     def __init__(self, path: Path, silent: bool = False) -> None:
@@ -43,26 +39,26 @@ class RunLog:
         self._silent = silent
 
     def line(self, text: str) -> None:
-        """Tell people, on standard error and in log.txt."""
+        """Print a line on standard error and append it to log.txt."""
         if not self._silent:
-            tell(text)
+            print_line(text)
         self.note(text)
 
     def note(self, text: str) -> None:
-        """Add a line to log.txt, with the time."""
+        """Append a line to log.txt, with the time."""
         self._append(self._log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def record(self, values: dict[str, Any]) -> None:
-        """Add one record to metrics.jsonl; infinities, which JSON has not, become null."""
+        """Append a record to metrics.jsonl; infinity and NaN, which JSON lacks, become null."""
         self._append_record(self._metrics, values)
 
     def record_steps(self, values: dict[str, Any]) -> None:
-        """Add one record to steps.jsonl, to seven digits."""
-        short = {
+        """Append a record to steps.jsonl, rounded to seven digits."""
+        rounded = {
             name: float(f"{value:.7g}") if isinstance(value, float) else value
             for name, value in values.items()
         }
-        self._append_record(self._steps, short)
+        self._append_record(self._steps, rounded)
 
     def _append_record(self, path: Path, values: dict[str, Any]) -> None:
         finite = {
@@ -81,30 +77,29 @@ class RunLog:
             raise TrainingError(f"{path}: cannot be written: {error}") from error
 
     def records(self) -> list[dict[str, Any]]:
-        """What metrics.jsonl holds, the oldest first; lines that were cut short are left out."""
+        """Return the records of metrics.jsonl, oldest first, without truncated lines."""
         return _records(self._metrics)
 
     def steps(self) -> list[dict[str, Any]]:
-        """The same of steps.jsonl."""
+        """Return the records of steps.jsonl, oldest first, without truncated lines."""
         return _records(self._steps)
 
-    def forget_after(self, step: int) -> list[dict[str, Any]]:
-        """Drop records of steps after ``step``, which are about to be taken again.
+    def truncate(self, step: int) -> list[dict[str, Any]]:
+        """Remove the records after ``step``, whose steps are about to be repeated.
 
-        A line that was cut short when the run was killed goes too.
+        A line that was truncated when the run was killed is removed too.
 
         Returns:
-            The records of metrics.jsonl that stay, the oldest first.
+            The remaining records of metrics.jsonl, oldest first.
         """
-        self._forget_after(self._steps, step)
-        return self._forget_after(self._metrics, step)
+        self._truncate(self._steps, step)
+        return self._truncate(self._metrics, step)
 
-    def _forget_after(self, path: Path, step: int) -> list[dict[str, Any]]:
+    def _truncate(self, path: Path, step: int) -> list[dict[str, Any]]:
         kept = [record for record in _records(path) if record.get("step", math.inf) <= step]
         if path.exists() and not self._silent:
             text = "".join(json.dumps(record) + "\n" for record in kept)
-            with system.atomic_file(path) as place:
-                place.write_text(text, encoding="utf-8")
+            system.write_text(path, text)
         return kept
 
 

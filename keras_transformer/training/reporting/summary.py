@@ -1,4 +1,4 @@
-"""What a training is going to be, in a few lines before its first step."""
+"""Summary of a run before its first step: parameters, memory, batches, work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.positions import PositionalEncoding
 from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.fused_loss import ROWS
-from keras_transformer.training.reporting.progress import duration
+from keras_transformer.training.reporting.progress import format_duration
 
 
 def summary(
@@ -21,17 +21,17 @@ def summary(
     distribution: Distribution,
     micro_batches: int,
 ) -> list[str]:
-    """The lines.
+    """Return the lines of the summary.
 
     Args:
-        model: The network.
-        config: Of the run.
+        model: The model.
+        config: The configuration of the run.
         plan: The batches.
-        distribution: Where it runs.
-        pieces: Parts in which a device takes its share of a batch.
+        distribution: The devices and workers.
+        micro_batches: Micro-batches per device and batch.
     """
     sizes = plan.sizes()
-    activations = most_activations(config, sizes, distribution.devices * micro_batches)
+    activations = activation_bytes(config, sizes, distribution.devices * micro_batches)
     return [
         _parameters(model),
         _memory(model, config, activations, micro_batches),
@@ -41,8 +41,10 @@ def summary(
 
 
 def parameters_by_part(model: keras.Model) -> dict[str, int]:
-    """Parameters of the embeddings (learned positions and the projection among them), of the
-    encoder and of the decoder."""
+    """Return the parameters of the embeddings, the encoder and the decoder.
+
+    Learned positions and the output projection count as embeddings.
+    """
     parts = {"embeddings": 0, "encoder": 0, "decoder": 0}
     for layer in model.layers:
         embeds = isinstance(layer, TokenEmbedding | PositionalEncoding)
@@ -59,35 +61,35 @@ def _parameters(model: keras.Model) -> str:
 
 
 def _memory(model: keras.Model, config: Config, activations: int, micro_batches: int) -> str:
-    """Of one device, which holds all weights and takes its part of each batch."""
+    """Return the memory of one device, which holds all weights and its shard of each batch."""
     weights = 4 * model.count_params()  # float32, whatever the layers compute in
-    kept = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
+    sizes = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
     if micro_batches > 1:
-        kept["gradients"] *= 2  # of a piece, and their sum
+        sizes["gradients"] *= 2  # those of a micro-batch and the accumulated ones
     if config.train.ema_decay:
-        kept["moving average"] = weights
-    kept["activations of the largest batch"] = activations
-    each = ", ".join(f"{name} {_megabytes(size)}" for name, size in kept.items())
-    return f"about {_megabytes(sum(kept.values()))} MB a device, counted from sizes: {each}"
+        sizes["EMA"] = weights
+    sizes["activations of the largest batch"] = activations
+    each = ", ".join(f"{name} {_megabytes(size)}" for name, size in sizes.items())
+    return f"about {_megabytes(sum(sizes.values()))} MB per device, estimated: {each}"
 
 
-def most_activations(config: Config, sizes: np.ndarray, parts: int = 1) -> int:
-    """About how many bytes a step keeps until its gradients are known, for the largest batch.
+def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
+    """Estimate the bytes that a step keeps for the backward pass of the largest batch.
 
-    Counted are the results of matrix products, normalisations and dropout, and of each
-    attention its weights before and after masking and dropout; beside them the logits of one
-    pass of the loss. What a kernel needs for itself is not: on a processor, steps of 4,096
-    tokens took 1.0 to 1.2 times as much.
+    The estimate counts the outputs of matrix products, normalisations and dropout, for each
+    attention its weights before and after masking and dropout, and the logits of one pass of
+    the loss. It leaves out the workspace of kernels: on a CPU, steps of 4,096 tokens took 1.0
+    to 1.2 times as much.
 
     Args:
-        config: Of the run.
-        sizes: From `BatchPlan.sizes`.
-        parts: Into how many each batch is split.
+        config: The configuration of the run.
+        sizes: (batches, 3) rows, S and T, from `BatchPlan.sizes`.
+        shards: Number of parts of each batch: devices times micro-batches.
     """
     model = config.model
-    rows, source, target = np.ceil(sizes[:, 0] / parts), sizes[:, 1], sizes[:, 2]
+    rows, source, target = np.ceil(sizes[:, 0] / shards), sizes[:, 1], sizes[:, 2]
     size = 4 if config.train.precision == "float32" else 2
-    # In float32 in any case; attention in blocks keeps none.
+    # Always float32; blockwise attention keeps no matrix of weights.
     matrices = 0 if model.attention == "blockwise" else 3 if model.attention_dropout else 2
     weight = 4 * matrices * model.heads
     attention = 2 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
@@ -95,7 +97,7 @@ def most_activations(config: Config, sizes: np.ndarray, parts: int = 1) -> int:
     encoder = size * source * (attention + feed_forward) + weight * source**2
     decoder = size * target * (2 * attention + feed_forward) + weight * target * (target + source)
     layers = model.encoder_layers, model.decoder_layers
-    if config.train.gradient_checkpointing:  # inputs alone, and one layer at a time
+    if config.train.gradient_checkpointing:  # the layers' inputs, and one layer at a time
         inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
         kept = inputs + np.maximum(encoder, decoder)
     else:
@@ -113,8 +115,8 @@ def _batches(plan: BatchPlan, sizes: np.ndarray) -> str:
     count = plan.batches_per_epoch
     source, target = plan.source_tokens / count, plan.target_tokens / count
     return (
-        f"{plan.pairs:,} pairs in {count:,} batches an epoch, {source:,.0f} + {target:,.0f} tokens "
-        f"a batch (source + target), {plan.padding(sizes):.1%} padding"
+        f"{plan.pairs:,} pairs in {count:,} batches per epoch, {source:,.0f} + {target:,.0f} "
+        f"tokens per batch (source + target), {plan.padding(sizes):.1%} padding"
     )
 
 
@@ -124,9 +126,9 @@ def _work(config: Config, plan: BatchPlan, distribution: Distribution, micro_bat
     if distribution.workers > 1:
         devices += f" of {distribution.workers} workers"
     if micro_batches > 1:
-        devices += f", a batch in {micro_batches} pieces on each"
+        devices += f", {micro_batches} micro-batches per device"
     epochs = train.max_steps / plan.batches_per_epoch
     digits = 1 if epochs < 100 else 0
-    time = f", {duration(60 * train.max_minutes)} at most" if train.max_minutes else ""
+    limit = f", {format_duration(60 * train.max_minutes)} at most" if train.max_minutes else ""
     updates = f"{train.max_steps:,} update{'s' if train.max_steps > 1 else ''}"
-    return f"{updates}, {epochs:,.{digits}f} epochs{time}; {devices}"
+    return f"{updates}, {epochs:,.{digits}f} epochs{limit}; {devices}"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.search.candidates import NONE, next_tokens, top_k
+from keras_transformer.inference.search.candidates import NO_TOKEN, next_tokens, top_k
 from keras_transformer.inference.search.hypotheses import NEG_INF
 
 
@@ -29,10 +29,10 @@ def test_top_k_equals_a_full_sort(width, count):
 
 def test_next_tokens_by_hand():
     logits = tf.math.log([[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4]])
-    found = next_tokens(logits, 2, forbidden=[0])
-    assert found.tokens.numpy().tolist() == [[0, 3, 2], [3, 2, 1]]
+    candidates = next_tokens(logits, 2, forbidden=[0])
+    assert candidates.tokens.numpy().tolist() == [[0, 3, 2], [3, 2, 1]]
     np.testing.assert_allclose(
-        found.log_probabilities,
+        candidates.log_probabilities,
         [[NEG_INF, np.log(0.3), np.log(0.2)], np.log([0.4, 0.3, 0.2])],
         rtol=1e-5,
     )
@@ -48,13 +48,13 @@ def test_top_k_of_a_count_known_only_in_the_loop(count):
     np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), 1), expected)
 
 
-def test_hidden_tokens_leave_as_many_allowed_ones_as_are_wanted():
+def test_banned_tokens_leave_as_many_allowed_ones_as_are_wanted():
     probabilities = [[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4]]
-    hidden = tf.constant([[3, 2], [NONE, NONE]])
-    found = next_tokens(tf.math.log(probabilities), 1, forbidden=[0], hidden=hidden)
-    assert found.tokens.numpy().tolist() == [[0, 3, 2, 1], [3, 2, 1, 0]]
+    banned = tf.constant([[3, 2], [NO_TOKEN, NO_TOKEN]])
+    candidates = next_tokens(tf.math.log(probabilities), 1, forbidden=[0], banned=banned)
+    assert candidates.tokens.numpy().tolist() == [[0, 3, 2, 1], [3, 2, 1, 0]]
     np.testing.assert_allclose(
-        found.log_probabilities,
+        candidates.log_probabilities,
         [[NEG_INF, NEG_INF, NEG_INF, np.log(0.1)], [*np.log([0.4, 0.3, 0.2]), NEG_INF]],
         rtol=1e-5,
     )
@@ -64,17 +64,17 @@ def test_a_forced_token_is_the_only_one_possible():
     probabilities = [[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4], [0.1, 0.9, 0.0, 0.0]]
     forced = tf.constant([1, 0, 2])  # 0 is padding: the second row is free
     logits = tf.math.log(probabilities)
-    found = next_tokens(logits, 1, [0, 1], hidden=tf.constant([[1]] * 3), forced=forced)
-    assert found.tokens[:, 0].numpy().tolist() == [1, 3, 2]
+    candidates = next_tokens(logits, 1, [0, 1], banned=tf.constant([[1]] * 3), forced=forced)
+    assert candidates.tokens[:, 0].numpy().tolist() == [1, 3, 2]
     np.testing.assert_allclose(
-        found.log_probabilities[:, 0], [np.log(0.1), np.log(0.4), NEG_INF], rtol=1e-5
+        candidates.log_probabilities[:, 0], [np.log(0.1), np.log(0.4), NEG_INF], rtol=1e-5
     )
-    assert (found.log_probabilities[0, 1:].numpy() == NEG_INF).all()
-    assert (found.log_probabilities[1, 1:3].numpy() > NEG_INF).any()
+    assert (candidates.log_probabilities[0, 1:].numpy() == NEG_INF).all()
+    assert (candidates.log_probabilities[1, 1:3].numpy() > NEG_INF).any()
 
 
 def test_the_best_in_another_order():
     logits = tf.math.log([[0.4, 0.1, 0.2, 0.3]])
-    found = next_tokens(logits, 2, [], order=tf.constant([[1.0, 4.0, 3.0, 2.0]]))
-    assert found.tokens.numpy().tolist() == [[1, 2]]
-    np.testing.assert_allclose(found.log_probabilities, [np.log([0.1, 0.2])], rtol=1e-5)
+    candidates = next_tokens(logits, 2, [], order=tf.constant([[1.0, 4.0, 3.0, 2.0]]))
+    assert candidates.tokens.numpy().tolist() == [[1, 2]]
+    np.testing.assert_allclose(candidates.log_probabilities, [np.log([0.1, 0.2])], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Minimum length, no repeated n-gram and given prefixes, in every search over scripted models."""
+"""Minimum length, no repeated n-gram and forced prefixes, in every search over scripted models."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.data.tokenizer import END, PAD
 from keras_transformer.inference.search import strategies
-from keras_transformer.inference.search.candidates import NONE
-from keras_transformer.inference.search.constraints import Constraints, no_end_before, no_repeat
-from keras_transformer.inference.search.strategies import Sampling
+from keras_transformer.inference.search.candidates import NO_TOKEN
+from keras_transformer.inference.search.constraints import (
+    Constraints,
+    no_end_before,
+    no_repeat_ngram,
+)
+from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.inference.search.sampling import Sampling
+from keras_transformer.special_tokens import END, PAD
 
 KEYS = 10_007  # as those of a scripted model
 
-# Rules as plain Python sees them: minimum length, size of n-grams, prefix.
+# Constraints in plain Python: minimum length, size of n-grams, prefix.
 Plain = tuple[int, int, tuple[int, ...]]
 
 
 def allowed(model, limit: int, constraints: Plain, tokens: tuple[int, ...]) -> list[int]:
-    """The tokens that may follow."""
-    least, size, prefix = constraints
+    """Return the tokens that may come next."""
+    min_length, size, prefix = constraints
     if len(tokens) < len(prefix):
         return [prefix[len(tokens)]]
-    found = model.allowed()
-    if len(tokens) < min(least, limit - 1):
-        found.remove(END)
+    free = model.allowed()
+    if len(tokens) < min(min_length, limit - 1):
+        free.remove(END)
     if size:
         there = {tokens[place : place + size] for place in range(len(tokens) - size + 1)}
-        found = [token for token in found if (*tokens, token)[-size:] not in there]
-    return found
+        free = [token for token in free if (*tokens, token)[-size:] not in there]
+    return free
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -49,27 +54,27 @@ def plain_greedy(model, key: int, limit: int, constraints: Plain) -> tuple[int, 
     return tokens
 
 
-def every_text(model, limit: int, constraints: Plain) -> list[tuple[int, ...]]:
-    """All texts that end, or that reach the limit."""
-    texts, open_ended = [], [()]
+def all_sequences(model, limit: int, constraints: Plain) -> list[tuple[int, ...]]:
+    """Return all token sequences that end, or that reach the limit."""
+    whole, open_ended = [], [()]
     while open_ended:
         tokens = open_ended.pop()
         for token in allowed(model, limit, constraints, tokens):
             longer = (*tokens, token)
-            (texts if token == END or len(longer) == limit else open_ended).append(longer)
-    return texts
+            (whole if token == END or len(longer) == limit else open_ended).append(longer)
+    return whole
 
 
-def as_rules(several: list[Plain]) -> Constraints:
-    """One object for a batch; minimum length and n-grams are those of the first."""
+def as_constraints(several: list[Plain]) -> Constraints:
+    """Return the constraints of a batch; minimum length and n-gram size are those of the first."""
     width = max(len(prefix) for *_, prefix in several)
     prefixes = [[*prefix, *[PAD] * (width - len(prefix))] for *_, prefix in several]
     prefix = tf.constant(prefixes, tf.int32, shape=[len(several), width])
-    return Constraints(min_length=several[0][0], no_repeat=several[0][1], prefix=prefix)
+    return Constraints(min_length=several[0][0], no_repeat_ngram=several[0][1], prefix=prefix)
 
 
 def beam_of(width: int):
-    def find(model, keys, limits, constraints):
+    def search(model, keys, limits, constraints):
         return strategies.beam_search(
             model.step,
             model.start(keys, width),
@@ -80,31 +85,31 @@ def beam_of(width: int):
             constraints=constraints,
         )
 
-    return find
+    return search
 
 
 def samples_from(sampling: Sampling, number: int = 1):
-    def find(model, keys, limits, constraints):
+    def search(model, keys, limits, constraints):
         return strategies.sample(
             model.step,
             model.start(keys, number),
             tf.constant(limits),
             tf.stack([tf.constant(keys), tf.constant(keys) + 3], 1),
-            sampling_from=sampling,
+            sampling=sampling,
             samples=number,
             alpha=0.6,
             constraints=constraints,
         )
 
-    return find
+    return search
 
 
-def texts_of(result: strategies.Hypotheses, sentence: int) -> list[tuple[int, ...]]:
+def sequences_of(result: Hypotheses, sentence: int) -> list[tuple[int, ...]]:
     pairs = zip(result.tokens[sentence].numpy(), result.lengths[sentence].numpy(), strict=True)
     return [tuple(int(token) for token in tokens[:length]) for tokens, length in pairs]
 
 
-rule_sets = st.tuples(
+constraint_sets = st.tuples(
     st.integers(0, 5), st.integers(0, 3), st.lists(st.integers(4, 5), max_size=3).map(tuple)
 )
 seeds = st.integers(0, 2**20)
@@ -118,29 +123,29 @@ GREEDY = {
 }
 
 
-@pytest.mark.parametrize("find", GREEDY.values(), ids=GREEDY)
+@pytest.mark.parametrize("search", GREEDY.values(), ids=GREEDY)
 @settings(max_examples=6, deadline=None)
-@given(seed=seeds, constraints=rule_sets, limit=st.integers(1, 8))
-def test_what_is_greedy_takes_the_best_allowed_token(scripted, find, seed, constraints, limit):
+@given(seed=seeds, constraints=constraint_sets, limit=st.integers(1, 8))
+def test_greedy_searches_take_the_best_allowed_token(scripted, search, seed, constraints, limit):
     model, key = scripted(seed, vocabulary=8), seed % KEYS
-    (found,) = texts_of(find(model, [key], [limit], as_rules([constraints])), 0)
-    assert found == plain_greedy(model, key, limit, constraints)
+    (tokens,) = sequences_of(search(model, [key], [limit], as_constraints([constraints])), 0)
+    assert tokens == plain_greedy(model, key, limit, constraints)
 
 
 @settings(max_examples=12, deadline=None)
-@given(seed=seeds, constraints=rule_sets, limit=st.integers(1, 4))
+@given(seed=seeds, constraints=constraint_sets, limit=st.integers(1, 4))
 def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, constraints, limit):
     model, key = scripted(seed, vocabulary=6), seed % KEYS  # END and two words
-    result = beam_of(16)(model, [key], [limit], as_rules([constraints]))
+    result = beam_of(16)(model, [key], [limit], as_constraints([constraints]))
     every = sorted(
-        every_text(model, limit, constraints),
-        key=lambda text: (
-            text[-1] != END,
-            -model.forced(key, text) / penalty(len(text), 0.6),
+        all_sequences(model, limit, constraints),
+        key=lambda tokens: (
+            tokens[-1] != END,
+            -model.forced(key, tokens) / penalty(len(tokens), 0.6),
         ),
     )[:16]
-    assert texts_of(result, 0)[: len(every)] == every
-    if every:  # else all that there is stops before the limit
+    assert sequences_of(result, 0)[: len(every)] == every
+    if every:  # else all hypotheses stop before the limit
         assert not result.finished[0, len(every) :].numpy().any()
 
 
@@ -151,40 +156,44 @@ FREE = {
 }
 
 
-@pytest.mark.parametrize("find", FREE.values(), ids=FREE)
-@settings(max_examples=5, deadline=None)
+@pytest.mark.parametrize("search", FREE.values(), ids=FREE)
+@settings(max_examples=3, deadline=None)
 @given(
     seed=seeds,
-    constraints=st.lists(rule_sets, min_size=3, max_size=3),
+    constraints=st.lists(constraint_sets, min_size=3, max_size=3),
     order=st.permutations([0, 1, 2]),
 )
-def test_rules_hold_scores_are_forced_scores_and_batches_do_not_matter(
-    scripted, find, seed, constraints, order
+def test_constraints_hold_scores_are_forced_scores_and_batches_do_not_matter(
+    scripted, search, seed, constraints, order
 ):
     model = scripted(seed, vocabulary=9)
     constraints = [(*constraints[0][:2], own[2]) for own in constraints]
     keys, limits = [seed % KEYS, 5, 77], [7, 3, 9]
 
     def run(places):
-        return find(
+        return search(
             model,
             [keys[place] for place in places],
             [limits[place] for place in places],
-            as_rules([constraints[place] for place in places]),
+            as_constraints([constraints[place] for place in places]),
         )
 
     together = run(order)
     for row, place in enumerate(order):
         prefix = constraints[place][2]
-        for text, score in zip(texts_of(together, row), together.scores[row].numpy(), strict=True):
-            assert text[: len(prefix)] == prefix[: len(text)]
-            for end in range(len(prefix), len(text)):
-                assert text[end] in allowed(model, limits[place], constraints[place], text[:end])
-            if text:
-                forced = model.forced(keys[place], text) / penalty(len(text), 0.6)
+        for tokens, score in zip(
+            sequences_of(together, row), together.scores[row].numpy(), strict=True
+        ):
+            assert tokens[: len(prefix)] == prefix[: len(tokens)]
+            for end in range(len(prefix), len(tokens)):
+                assert tokens[end] in allowed(
+                    model, limits[place], constraints[place], tokens[:end]
+                )
+            if tokens:
+                forced = model.forced(keys[place], tokens) / penalty(len(tokens), 0.6)
                 assert score == pytest.approx(forced, rel=1e-4, abs=1e-4)
         alone = run([place])
-        assert texts_of(alone, 0) == texts_of(together, row)
+        assert sequences_of(alone, 0) == sequences_of(together, row)
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-5, atol=1e-5)
 
 
@@ -199,44 +208,44 @@ def test_a_prefix_longer_than_the_limit_is_cut_there(scripted):
     result = beam_of(2)(
         scripted(2, vocabulary=7), [1], [2], Constraints(prefix=tf.constant([[4, 5, 6]]))
     )
-    assert texts_of(result, 0)[0] == (4, 5)
+    assert sequences_of(result, 0)[0] == (4, 5)
     assert not result.finished[0, 0]
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_where_no_token_is_allowed_any_more_there_is_what_there_was(scripted, number):
+def test_without_an_allowed_token_a_hypothesis_stays_as_it_is(scripted, number):
     # Two words, none twice, and at least three before the end: stuck after two.
-    constraints = Constraints(min_length=3, no_repeat=1)
-    for find in (beam_of(number), samples_from(Sampling(), number)):
-        result = find(scripted(2, vocabulary=6), [1], [9], constraints)
-        assert len(texts_of(result, 0)[0]) == 2
+    constraints = Constraints(min_length=3, no_repeat_ngram=1)
+    for search in (beam_of(number), samples_from(Sampling(), number)):
+        result = search(scripted(2, vocabulary=6), [1], [9], constraints)
+        assert len(sequences_of(result, 0)[0]) == 2
         assert not result.finished.numpy().any()
         assert np.isfinite(result.scores.numpy()).all()
 
 
 def test_no_repeat_by_hand():
-    # START, then the tokens; what followed the last two before must not follow them again.
+    # START, then the tokens; a token that followed the last two before is banned.
     tokens = tf.constant([[2, 5, 6, 7, 5, 6, 8, 5, 6], [2, 5, 5, 5, 5, 6, 7, 8, 9]])
-    hidden = no_repeat(3)(tokens, tf.constant(8)).numpy().tolist()
-    assert [sorted(set(row) - {NONE}) for row in hidden] == [[7, 8], []]
-    # Of a single token all that is there; START is forbidden anyway.
-    hidden = no_repeat(1)(tokens[:, :3], tf.constant(2)).numpy().tolist()
-    assert hidden == [[2, 5, 6], [2, 5, 5]]
+    banned = no_repeat_ngram(3)(tokens, tf.constant(8)).numpy().tolist()
+    assert [sorted(set(row) - {NO_TOKEN}) for row in banned] == [[7, 8], []]
+    # With n = 1 all tokens so far are banned; START is forbidden anyway.
+    banned = no_repeat_ngram(1)(tokens[:, :3], tf.constant(2)).numpy().tolist()
+    assert banned == [[2, 5, 6], [2, 5, 5]]
     for position in range(3):  # shorter than a window
-        shape = no_repeat(4)(tokens[:, : position + 1], tf.constant(position)).shape
+        shape = no_repeat_ngram(4)(tokens[:, : position + 1], tf.constant(position)).shape
         assert shape == (2, 0)
 
 
 def test_no_end_before_by_hand():
     constraint = no_end_before(tf.constant([0, 1, 2]), END)
     assert constraint(tf.zeros([3, 2], tf.int32), tf.constant(1)).numpy().tolist() == [
-        [NONE],
-        [NONE],
+        [NO_TOKEN],
+        [NO_TOKEN],
         [END],
     ]
 
 
-@pytest.mark.parametrize("name", ["min_length", "no_repeat"])
-def test_bad_rules_are_refused(name):
+@pytest.mark.parametrize("name", ["min_length", "no_repeat_ngram"])
+def test_bad_constraints_are_refused(name):
     with pytest.raises(ValueError, match=f"{name}: expected 0 or more, got -1"):
         Constraints(**{name: -1})

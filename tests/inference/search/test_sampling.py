@@ -1,4 +1,4 @@
-"""Samples over scripted models: the right distribution, and nothing but the seed decides."""
+"""Samples of scripted models: the right distribution, determined by the seed alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.search import strategies
 from keras_transformer.inference.search.constraints import Constraints
-from keras_transformer.inference.search.sampling import grouped, gumbel
-from keras_transformer.inference.search.strategies import Sampling
+from keras_transformer.inference.search.hypotheses import Hypotheses
+from keras_transformer.inference.search.sampling import Sampling, gumbel, sort_samples
+from keras_transformer.special_tokens import END
 
 DRAWS = 4_000
 
@@ -25,7 +25,7 @@ def seeds_of(number: int, seed: int = 0) -> tf.Tensor:
 def draw(
     model, limit: int, sampling: Sampling, constraints: Constraints | None = None
 ) -> np.ndarray:
-    """(DRAWS, limit): tokens of as many sentences, alike but for their seed."""
+    """Return the tokens, (DRAWS, limit), of sentences that differ in their seed only."""
 
     @tf.function(autograph=False)
     def run(seeds):
@@ -36,7 +36,7 @@ def draw(
             state,
             limits,
             seeds,
-            sampling_from=sampling,
+            sampling=sampling,
             constraints=constraints or Constraints(),
         )
 
@@ -44,20 +44,20 @@ def draw(
 
 
 def chi_squared(counts: np.ndarray, expected: np.ndarray) -> float:
-    """Pearson's statistic; what cannot be drawn must not have been."""
+    """Return Pearson's statistic; impossible tokens must not have been drawn."""
     assert not counts[expected == 0].any()
     real = expected > 0
     return float(((counts[real] - expected[real]) ** 2 / expected[real]).sum())
 
 
 def bound(cells: int) -> float:
-    """Five standard deviations above the mean of the statistic."""
+    """Return five standard deviations above the mean of the statistic."""
     freedom = cells - 1
     return freedom + 5 * math.sqrt(2 * freedom)
 
 
-def wanted(model, sampling: Sampling, allowed: list[int]) -> np.ndarray:
-    """The distribution of the first token, in plain float64."""
+def distribution(model, sampling: Sampling, allowed: list[int]) -> np.ndarray:
+    """Return the distribution of the first token, (V,) float64."""
     logs = model.log_probabilities(5, ())
     order = sorted(allowed, key=lambda token: -logs[token])[: sampling.top_k or None]
     shares = np.exp(logs[order] / sampling.temperature)
@@ -81,31 +81,33 @@ def wanted(model, sampling: Sampling, allowed: list[int]) -> np.ndarray:
 )
 def test_draws_have_the_distribution_of_the_model(scripted, sampling, cells):
     model = scripted(1, vocabulary=10, spread=0.8)
-    expected = wanted(model, sampling, model.allowed())
+    expected = distribution(model, sampling, model.allowed())
     assert (expected > 0).sum() == cells
     counts = np.bincount(draw(model, 1, sampling)[:, 0], minlength=10)
     assert chi_squared(counts, DRAWS * expected) < bound(cells)
     # The test can tell: the distribution at another temperature is out of bounds.
-    other = wanted(model, Sampling(sampling.temperature * 1.5, sampling.top_k), model.allowed())
+    other = distribution(
+        model, Sampling(sampling.temperature * 1.5, sampling.top_k), model.allowed()
+    )
     real = expected > 0
     other = np.where(real, other, 0) / other[real].sum()
     assert chi_squared(counts, DRAWS * other) > bound(cells)
 
 
-def test_what_rules_hide_is_shared_out_among_the_rest(scripted):
+def test_probability_of_banned_tokens_goes_to_the_others(scripted):
     model = scripted(1, vocabulary=10, spread=0.8)
     constraints = Constraints(min_length=1)
     for sampling in (Sampling(), Sampling(top_k=4)):
-        found = draw(model, 2, sampling, constraints)[:, 0]
+        drawn = draw(model, 2, sampling, constraints)[:, 0]
         without_end = [token for token in model.allowed() if token != END]
-        expected = wanted(model, sampling, without_end)
-        statistic = chi_squared(np.bincount(found, minlength=10), DRAWS * expected)
+        expected = distribution(model, sampling, without_end)
+        statistic = chi_squared(np.bincount(drawn, minlength=10), DRAWS * expected)
         assert statistic < bound(int((expected > 0).sum()))
 
 
-def test_steps_are_drawn_one_apart_from_the_other(scripted):
+def test_steps_are_drawn_independently(scripted):
     model = scripted(1, vocabulary=7, spread=0.8)
-    found = draw(model, 2, Sampling(), Constraints(min_length=1))
+    drawn = draw(model, 2, Sampling(), Constraints(min_length=1))
     words = [token for token in model.allowed() if token != END]
     first = np.exp(model.log_probabilities(5, ())[words])
     expected = np.zeros([7, 7])
@@ -113,7 +115,7 @@ def test_steps_are_drawn_one_apart_from_the_other(scripted):
         second = np.exp(model.log_probabilities(5, (word,))[model.allowed()])
         expected[word, model.allowed()] = share * second / second.sum()
     counts = np.zeros([7, 7])
-    np.add.at(counts, (found[:, 0], found[:, 1]), 1)
+    np.add.at(counts, (drawn[:, 0], drawn[:, 1]), 1)
     assert chi_squared(counts, DRAWS * expected) < bound(12)
 
 
@@ -123,13 +125,13 @@ def run(model, keys, seeds, samples=1, sampling=Sampling(), limit=6):  # noqa: B
         model.start(keys, samples),
         tf.fill([len(keys)], limit),
         seeds,
-        sampling_from=sampling,
+        sampling=sampling,
         samples=samples,
         alpha=0.6,
     )
 
 
-def texts(result: strategies.Hypotheses, sentence: int) -> list[tuple[int, ...]]:
+def sequences(result: Hypotheses, sentence: int) -> list[tuple[int, ...]]:
     pairs = zip(result.tokens[sentence].numpy(), result.lengths[sentence].numpy(), strict=True)
     return [tuple(tokens[:length].tolist()) for tokens, length in pairs]
 
@@ -141,18 +143,18 @@ def test_a_seed_draws_the_same_in_any_batch_and_another_seed_draws_others(script
     together = run(model, keys, seeds)
     for place in range(5):
         alone = run(model, keys[place : place + 1], seeds[place : place + 1])
-        assert texts(alone, 0) == texts(together, place)
-    assert len({texts(together, place)[0] for place in (0, 2, 4)}) == 3
-    assert texts(run(model, keys, seeds_of(5, seed=1)), 0) != texts(together, 0)
+        assert sequences(alone, 0) == sequences(together, place)
+    assert len({sequences(together, place)[0] for place in (0, 2, 4)}) == 3
+    assert sequences(run(model, keys, seeds_of(5, seed=1)), 0) != sequences(together, 0)
 
 
 def test_samples_of_a_sentence_begin_with_its_only_one_and_differ(scripted):
     model = scripted(9, vocabulary=12, spread=1.0)
-    (single,) = texts(run(model, [4], seeds_of(1)), 0)
+    (single,) = sequences(run(model, [4], seeds_of(1)), 0)
     several = run(model, [4], seeds_of(1), samples=4)
-    assert single in texts(several, 0)
-    assert len(set(texts(several, 0))) == 4
-    assert texts(several, 0) == texts(run(model, [4], seeds_of(1), samples=4), 0)
+    assert single in sequences(several, 0)
+    assert len(set(sequences(several, 0))) == 4
+    assert sequences(several, 0) == sequences(run(model, [4], seeds_of(1), samples=4), 0)
 
 
 def test_finished_samples_come_first_then_the_better_ones(scripted):
@@ -163,20 +165,22 @@ def test_finished_samples_come_first_then_the_better_ones(scripted):
         assert keys == sorted(keys)
     assert 0 < result.finished.numpy().sum() < 24
     for place, key in enumerate([1, 2, 3]):
-        for text, score in zip(texts(result, place), result.scores[place].numpy(), strict=True):
-            forced = model.forced(key, text) / ((5 + len(text)) / 6) ** 0.6
+        for tokens, score in zip(
+            sequences(result, place), result.scores[place].numpy(), strict=True
+        ):
+            forced = model.forced(key, tokens) / ((5 + len(tokens)) / 6) ** 0.6
             assert score == pytest.approx(forced, rel=1e-4)
 
 
-def test_grouping_by_hand():
-    found = strategies.Hypotheses(
+def test_sorting_by_hand():
+    samples = Hypotheses(
         tokens=tf.constant([[[4], [5], [6], [7]], [[7], [6], [5], [4]]]),
         lengths=tf.ones([2, 4], tf.int32),
         scores=tf.constant([[-1.0, -3.0, -2.0, -4.0]] * 2),
         log_probabilities=tf.constant([[-10.0, -30.0, -20.0, -40.0]] * 2),
         finished=tf.constant([[False, True, True, False], [True, True, True, True]]),
     )
-    ordered = grouped(found)
+    ordered = sort_samples(samples)
     assert ordered.tokens.numpy().tolist() == [[[6], [5], [4], [7]], [[7], [5], [6], [4]]]
     assert ordered.log_probabilities.numpy().tolist() == [
         [-20.0, -30.0, -10.0, -40.0],
@@ -191,14 +195,14 @@ def test_no_end_ever_is_a_partial_result_at_the_limit(scripted):
     assert not result.finished.numpy().any()
 
 
-def test_random_numbers_differ_in_each_place_and_have_gumbels_moments():
+def test_noise_differs_in_each_place_and_has_gumbels_moments():
     seeds = seeds_of(40)
-    found = [gumbel(seeds, tf.constant(position), 500).numpy() for position in (0, 1)]
-    assert len(np.unique(np.concatenate(found))) > 0.99 * 2 * 40 * 500  # of 2^23 values
-    np.testing.assert_array_equal(gumbel(seeds[3:4], tf.constant(1), 500)[0], found[1][3])
-    assert np.mean(found) == pytest.approx(0.5772, abs=0.03)  # Euler's constant
-    assert np.var(found) == pytest.approx(math.pi**2 / 6, abs=0.06)
-    for one, other in itertools.combinations([found[0][0], found[0][1], found[1][0]], 2):
+    noise = [gumbel(seeds, tf.constant(position), 500).numpy() for position in (0, 1)]
+    assert len(np.unique(np.concatenate(noise))) > 0.99 * 2 * 40 * 500  # of 2^23 values
+    np.testing.assert_array_equal(gumbel(seeds[3:4], tf.constant(1), 500)[0], noise[1][3])
+    assert np.mean(noise) == pytest.approx(0.5772, abs=0.03)  # Euler's constant
+    assert np.var(noise) == pytest.approx(math.pi**2 / 6, abs=0.06)
+    for one, other in itertools.combinations([noise[0][0], noise[0][1], noise[1][0]], 2):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
 
 

@@ -1,4 +1,4 @@
-"""Search over real models of every option: scores, caches and batches agree."""
+"""Search over real models of every option: forced scores, and no effect of the batch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.inference.search import strategies
+from keras_transformer.inference.search.constraints import Constraints
+from keras_transformer.inference.search.sampling import Sampling
+from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.special_tokens import END, PAD, START
 
 OPTIONS = [
     {"norm": norm, "positions": positions}
     for norm in ("post", "pre")
     for positions in ("sinusoidal", "learned", "rotary", "alibi", "none")
 ]
+# Each norm and each kind of position is among the quick ones.
+QUICK = [OPTIONS[place] for place in (0, 6, 2, 8, 4)]
+
+
+def quick_or_slow(options, *values):
+    """Return a test's parameters, marked as slow unless the options are among the quick ones."""
+    marks = [] if options in QUICK else [pytest.mark.slow]
+    return pytest.param(options, *values, marks=marks)
 
 
 def random_model(seed: int, **options):
@@ -39,34 +50,33 @@ def random_model(seed: int, **options):
     random = np.random.default_rng(seed)
     for weight in model.weights:
         noise = random.normal(0.0, 0.6, weight.shape)
-        # Gains and biases start from 1 and 0; matrices start at random, which must not count.
+        # Gains and biases keep their 1 and 0; random initial matrices must not count.
         weight.assign(weight + noise if len(weight.shape) == 1 else noise)
     return model
 
 
 def translator(model, beam):
-    """(B, S) source ids to hypotheses, as one graph."""
-    decoding = IncrementalDecoder(model)
+    """Return a compiled function from source ids (B, S) to hypotheses."""
+    decoder = IncrementalDecoder(model)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def translate(source):
-        step, state = decoding.start(source, beam)
+        step, state = decoder.start(source, beam)
         limits = strategies.length_limits(source, 5)
         return strategies.beam_search(step, state, limits, beam=beam, alpha=0.6, n_best=beam)
 
     return translate
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(("positions", "width"), [("sinusoidal", 1), ("rotary", 3), ("alibi", 3)])
 def test_long_outputs_have_their_forced_scores(positions, width):
-    # Long enough for the caches to get room, and to lose what nobody sees, several times.
+    # Long enough for the caches to be resized and compacted several times.
     model = random_model(5, positions=positions)
-    decoding = IncrementalDecoder(model)
+    decoder = IncrementalDecoder(model)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def translate(source):
-        step, state = decoding.start(source, width)
+        step, state = decoder.start(source, width)
         limits = tf.constant([90, 20, 110, 110])
         return strategies.beam_search(
             step,
@@ -74,20 +84,18 @@ def test_long_outputs_have_their_forced_scores(positions, width):
             limits,
             beam=width,
             alpha=0.6,
-            constraints=strategies.Constraints(min_length=100),
+            constraints=Constraints(min_length=100),
         )
 
     source = padded(sources(2), 8)
-    found = translate(source)
-    assert found.lengths[:2, 0].numpy().tolist() == [90, 20]
-    assert found.lengths.numpy()[2:].min() > 100
-    labels = found.tokens[:, 0]
+    hypotheses = translate(source)
+    assert hypotheses.lengths[:2, 0].numpy().tolist() == [90, 20]
+    assert hypotheses.lengths.numpy()[2:].min() > 100
+    labels = hypotheses.tokens[:, 0]
     target = tf.concat([tf.fill([4, 1], START), labels[:, :-1]], 1)
-    forced = strategies.forced_log_probabilities(
-        model({"source": source, "target": target}), labels
-    )
+    forced = forced_log_probabilities(model({"source": source, "target": target}), labels)
     np.testing.assert_allclose(
-        found.log_probabilities[:, 0], tf.reduce_sum(forced, 1), rtol=1e-4, atol=1e-4
+        hypotheses.log_probabilities[:, 0], tf.reduce_sum(forced, 1), rtol=1e-4, atol=1e-4
     )
 
 
@@ -102,7 +110,7 @@ def padded(rows: list[list[int]], width: int) -> tf.Tensor:
 
 @pytest.mark.parametrize(
     ("options", "beam"),
-    [(options, 4) for options in OPTIONS] + [(options, 1) for options in OPTIONS[::5]],
+    [quick_or_slow(options, 4) for options in OPTIONS] + [(QUICK[0], 1)],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else f"beam{value}",
 )
 def test_scores_equal_forced_scores_and_batches_do_not_matter(options, beam):
@@ -110,88 +118,89 @@ def test_scores_equal_forced_scores_and_batches_do_not_matter(options, beam):
     rows = sources(11)
     source = padded(rows, 10)  # more padding than needed
     translate = translator(model, beam)
-    found = translate(source)
-    tokens = found.tokens.numpy()
+    hypotheses = translate(source)
+    tokens = hypotheses.tokens.numpy()
     for place in range(beam):
         labels = tf.constant(tokens[:, place])
         target = tf.concat([tf.fill([len(rows), 1], START), labels[:, :-1]], 1)
         logits = model({"source": source, "target": target})
-        forced = tf.reduce_sum(strategies.forced_log_probabilities(logits, labels), 1)
+        forced = tf.reduce_sum(forced_log_probabilities(logits, labels), 1)
         np.testing.assert_allclose(
-            found.log_probabilities[:, place].numpy(), forced.numpy(), rtol=1e-4, atol=1e-4
+            hypotheses.log_probabilities[:, place].numpy(), forced.numpy(), rtol=1e-4, atol=1e-4
         )
-    assert len(set(found.scores[:, 0].numpy().round(3))) == len(rows), "the source must matter"
+    assert len(set(hypotheses.scores[:, 0].numpy().round(3))) == len(rows), "the source must matter"
     for sentence, row in enumerate(rows):
         alone = translate(padded([row], len(row)))
         width = alone.tokens.shape[-1]
         assert tokens[sentence, :, :width].tolist() == alone.tokens[0].numpy().tolist()
         assert not tokens[sentence, :, width:].any()
-        np.testing.assert_allclose(found.scores[sentence], alone.scores[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            hypotheses.scores[sentence], alone.scores[0], rtol=1e-5, atol=1e-5
+        )
 
 
 @functools.cache
 def sampler(norm: str, positions: str):
-    """A model of an option, and its samples under rules, as one graph."""
+    """Return a model with these options, and a compiled function that samples from it."""
     model = random_model(5, norm=norm, positions=positions)
-    decoding = IncrementalDecoder(model)
+    decoder = IncrementalDecoder(model)
     ids = tf.TensorSpec([None, None], tf.int32)
 
     @tf.function(input_signature=[ids, ids], autograph=False)
     def translate(source, prefix):
-        step, state = decoding.start(source, 2)
+        step, state = decoder.start(source, 2)
         return strategies.sample(
             step,
             state,
             strategies.length_limits(source, 5),
             source[:, :2],  # any numbers will do as seeds
-            sampling_from=strategies.Sampling(temperature=0.8, top_p=0.95),
+            sampling=Sampling(temperature=0.8, top_p=0.95),
             samples=2,
             alpha=0.6,
-            constraints=strategies.Constraints(min_length=3, no_repeat=3, prefix=prefix),
+            constraints=Constraints(min_length=3, no_repeat_ngram=3, prefix=prefix),
         )
 
     return model, translate
 
 
 def check_samples(options, rows, prefixes, order, more) -> None:
-    """Forced scores, rules, and each sentence alone as in the batch."""
+    """Check forced scores, constraints, and each sentence alone against the batch."""
     model, translate = sampler(**options)
     rows, prefixes = [rows[place] for place in order], [prefixes[place] for place in order]
     width = max(map(len, prefixes))
     source = padded(rows, max(map(len, rows)) + more)
-    found = translate(source, tf.constant([own + [PAD] * (width - len(own)) for own in prefixes]))
+    hypotheses = translate(
+        source, tf.constant([own + [PAD] * (width - len(own)) for own in prefixes])
+    )
     for place in range(2):
-        labels = found.tokens[:, place]
+        labels = hypotheses.tokens[:, place]
         target = tf.concat([tf.fill([len(rows), 1], START), labels[:, :-1]], 1)
         logits = model({"source": source, "target": target})
-        forced = tf.reduce_sum(strategies.forced_log_probabilities(logits, labels), 1)
-        np.testing.assert_allclose(found.log_probabilities[:, place], forced, rtol=1e-4, atol=1e-4)
+        forced = tf.reduce_sum(forced_log_probabilities(logits, labels), 1)
+        np.testing.assert_allclose(
+            hypotheses.log_probabilities[:, place], forced, rtol=1e-4, atol=1e-4
+        )
     for sentence, (row, prefix) in enumerate(zip(rows, prefixes, strict=True)):
         alone = translate(padded([row], len(row)), tf.constant([prefix]))
-        np.testing.assert_array_equal(alone.lengths[0], found.lengths[sentence])
+        np.testing.assert_array_equal(alone.lengths[0], hypotheses.lengths[sentence])
         for place, length in enumerate(alone.lengths[0].numpy()):
-            text = found.tokens[sentence, place, :length].numpy().tolist()
-            assert text == alone.tokens[0, place, :length].numpy().tolist()
-            assert text[: len(prefix)] == prefix
+            own = hypotheses.tokens[sentence, place, :length].numpy().tolist()
+            assert own == alone.tokens[0, place, :length].numpy().tolist()
+            assert own[: len(prefix)] == prefix
             assert length > min(3, len(row) + 3)
-            grams = [tuple(text[first : first + 3]) for first in range(length - 2)]
+            grams = [tuple(own[first : first + 3]) for first in range(length - 2)]
             assert len(set(grams)) == len(grams)
-        np.testing.assert_allclose(alone.scores[0], found.scores[sentence], rtol=1e-5, atol=1e-5)
-
-
-# Each norm and each kind of position is among the quick ones.
-QUICK = [OPTIONS[place] for place in (0, 6, 2, 8, 4)]
+        np.testing.assert_allclose(
+            alone.scores[0], hypotheses.scores[sentence], rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param(options, marks=[] if options in QUICK else pytest.mark.slow)
-        for options in OPTIONS
-    ],
+    [quick_or_slow(options) for options in OPTIONS],
     ids=lambda options: "-".join(options.values()),
 )
-def test_samples_under_rules_of_every_kind_of_model(options):
+def test_constrained_samples_of_every_kind_of_model(options):
     check_samples(options, sources(4), [[4], [5, 6], [8, 8], [7]], [2, 0, 3, 1], more=3)
 
 

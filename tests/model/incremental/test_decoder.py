@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.search import hypotheses
+from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 
@@ -255,7 +255,7 @@ def _loop(model: keras.Model, beam: int) -> Any:
                 tf.TensorShape([]),
                 tf.TensorShape([None]),
                 tf.TensorShape(None),
-                hypotheses.invariants(state),
+                state_shape_invariants(state),
             ),
         )
         return tf.transpose(said.stack())

@@ -1,4 +1,4 @@
-"""The network in CTranslate2's engine: the same numbers, and the same translations."""
+"""The model in CTranslate2: the same scores and translations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
 from keras_transformer.data.tokenizer import END, START, Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.constraints import FORBIDDEN
-from keras_transformer.inference.search.strategies import forced_log_probabilities
+from keras_transformer.inference.search.scoring import forced_log_probabilities
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.serving.settings import ExportError
@@ -50,6 +50,10 @@ KINDS = {
     "wide heads": (dataclasses.replace(SMALL, d_key=12, d_value=12), True),
 }
 
+SLOW_KINDS = [
+    pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "untied, learned"
+]
+
 
 @pytest.fixture(scope="module")
 def tokenizers() -> dict[bool, Tokenizer]:
@@ -63,7 +67,7 @@ def tokenizers() -> dict[bool, Tokenizer]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request, tokenizers, tmp_path_factory):
-    """A network of some kind, its tokenizer, and the same in the other engine."""
+    """A model of some kind, its tokenizer, and the same model in CTranslate2."""
     config, joint = KINDS[request.param]
     tokenizer = tokenizers[joint]
     config = dataclasses.replace(
@@ -78,15 +82,15 @@ def pair(request, tokenizers, tmp_path_factory):
 def engine(model, config, tokenizer, folder):
     from keras_transformer.serving.ctranslate2 import spec
 
-    spec.spec(model, config, tokenizer, POSITIONS, "float32").save(str(folder))
+    spec.build_spec(model, config, tokenizer, POSITIONS, "float32").save(str(folder))
     return ctranslate2.Translator(str(folder), intra_threads=1)
 
 
 def lively(model):
-    """Random weights with which a network says many different things, and is sure of them.
+    """Set random weights with which a model makes many different clear choices.
 
-    The first feature is always 40. By it END comes often enough, bytes seldom, and what is
-    forbidden hardly has a probability: CTranslate2 would give theirs to the rest, to be seen.
+    The first feature is always 40. It makes END frequent, bytes rare, and forbidden tokens so
+    improbable that CTranslate2's distribution over the other tokens is the same.
     """
     random = np.random.default_rng(11)
     for weight in model.weights:
@@ -94,7 +98,7 @@ def lively(model):
         weight.assign(weight + noise if len(weight.shape) == 1 else noise)
     embeddings = [transformer.source_embedding, transformer.target_embedding]
     for layer in {find(model) for find in [*embeddings, transformer.projection]}:
-        layer.matrix.assign(0.2 * layer.matrix)  # else a token that is read would be said again
+        layer.matrix.assign(0.2 * layer.matrix)  # else the model would repeat its input
     decoder = model.get_layer("decoder")
     norm = decoder.final_norm or decoder.layers[-1].feed_forward_connection.normalization
     norm.gamma.assign(np.concatenate([[0.0], 9.0 * norm.gamma.numpy()[1:]]))
@@ -117,7 +121,7 @@ def test_forced_scores(pair) -> None:
     model, tokenizer, translator = pair
     random = np.random.default_rng(1)
     sides = (tokenizer.source, tokenizer.target)
-    # Longer than the 20 learned positions of one kind, and of different lengths.
+    # Different lengths, some above the 20 learned positions of one kind.
     source, target = (
         [random.integers(4, side.size, length).tolist() for length in (30, 3, 17, 60)]
         for side in sides
@@ -133,7 +137,7 @@ def test_forced_scores(pair) -> None:
 
 
 def both_searches(pair, beam: int):
-    """Our translation and theirs of each line, with length penalty 0: text and score."""
+    """Yield text and score of each line by ours and by CTranslate2, with length penalty 0."""
     model, tokenizer, translator = pair
     search = SearchConfig(beam=beam, alpha=0.0, max_extra=9)
     ours = Translator(model, tokenizer, search, DataConfig(max_tokens=80)).translate(ENGLISH)
@@ -150,6 +154,7 @@ def both_searches(pair, beam: int):
         yield (expected.text, expected.score), (text, found.scores[0])
 
 
+@pytest.mark.parametrize("pair", ["untied, learned", *SLOW_KINDS], indirect=True)
 def test_greedy_search_finds_the_same(pair) -> None:
     for (text, score), theirs in both_searches(pair, 1):
         assert theirs == (text, pytest.approx(score, abs=2e-4))
@@ -157,7 +162,7 @@ def test_greedy_search_finds_the_same(pair) -> None:
 
 @pytest.mark.slow
 def test_a_beam_finds_the_same_or_less(pair) -> None:
-    """There an END counts only among the best W tokens, here among the best 2 W."""
+    """CTranslate2 considers END only among the best W tokens, ours among the best 2 W."""
     for (text, score), theirs in both_searches(pair, 4):
         if theirs[0] == text:
             assert theirs[1] == pytest.approx(score, abs=2e-4)
@@ -188,7 +193,7 @@ def test_attention_is_that_of_alignments(pair) -> None:
         ({"d_value": 12}, "model.d_value: expected the width of model.d_key .* has 12 and 8"),
     ],
 )
-def test_what_has_no_place_there(changes, message) -> None:
+def test_unsupported_models(changes, message) -> None:
     from keras_transformer.serving.ctranslate2 import spec
 
     with pytest.raises(ExportError, match=message):

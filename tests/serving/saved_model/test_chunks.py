@@ -1,4 +1,4 @@
-"""Any batch in slices: what is computed together, and that it comes back in order."""
+"""Chunks of a batch: which rows are computed together, and the order of the results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keras_transformer.serving.saved_model.chunks import in_chunks
 
 
 def numbers(lengths, tokens=10, rows=4):
-    """Each row's own number, computed in slices; and the slices."""
-    slices: list[list[int]] = []
+    """Return the number of each row, computed in chunks, and the rows of each chunk."""
+    chunks: list[list[int]] = []
 
     def compute(chosen):
-        tf.py_function(lambda places: slices.append(places.numpy().tolist()), [chosen], [])
+        tf.py_function(lambda places: chunks.append(places.numpy().tolist()), [chosen], [])
         return [chosen + 100]
 
     @tf.function
@@ -26,14 +26,14 @@ def numbers(lengths, tokens=10, rows=4):
         )
 
     (found,) = run(tf.constant(lengths, tf.int32))
-    return found.numpy().tolist(), slices
+    return found.numpy().tolist(), chunks
 
 
-def test_slices_worked_out_by_hand() -> None:
+def test_chunks_by_hand() -> None:
     # Longest first: 6 alone (12 tokens would be two), then 4 and 3 (2 rows of 4 make 8), then
     # 2, 2, 1 and 1, of which the limit of rows takes 4; the 0 is not computed.
-    found, slices = numbers([2, 6, 0, 4, 1, 3, 2, 1])
-    assert slices == [[1], [3, 5], [0, 6, 4, 7]]
+    found, chunks = numbers([2, 6, 0, 4, 1, 3, 2, 1])
+    assert chunks == [[1], [3, 5], [0, 6, 4, 7]]
     assert found == [100, 101, 0, 103, 104, 105, 106, 107]
 
 
@@ -41,21 +41,21 @@ def test_a_row_longer_than_the_budget_stands_alone() -> None:
     assert numbers([3, 50, 3])[1] == [[1], [0, 2]]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(st.lists(st.integers(0, 12), max_size=20))
 def test_each_row_once_in_order_within_the_budget(lengths) -> None:
-    found, slices = numbers(lengths)
+    found, chunks = numbers(lengths)
     assert found == [100 + place if size else 0 for place, size in enumerate(lengths)]
-    computed = sorted(place for places in slices for place in places)
+    computed = sorted(place for places in chunks for place in places)
     assert computed == [place for place, size in enumerate(lengths) if size]
-    for places in slices:
+    for places in chunks:
         longest = max(lengths[place] for place in places)
         assert len(places) == 1 or len(places) * longest <= 10
         assert len(places) <= 4
 
 
 @pytest.mark.parametrize("kind", [tf.string, tf.float32])
-def test_results_of_different_width_are_filled_up(kind) -> None:
+def test_results_of_different_width_are_padded(kind) -> None:
     widths = tf.constant([1, 3, 2])
 
     @tf.function

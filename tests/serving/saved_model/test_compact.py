@@ -1,4 +1,4 @@
-"""A smaller graph that computes the same, and tokenizers that do not become each other."""
+"""Smaller graphs with the same results, and tokenizers that stay distinct."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def graph(folder):
     return saved.meta_graphs[0].graph_def
 
 
-def test_the_same_answers_from_a_smaller_graph(tmp_path) -> None:
+def test_same_results_from_a_smaller_graph(tmp_path) -> None:
     module = Numbers()
     tf.saved_model.save(module, str(tmp_path), signatures=module.run)
     before = graph(tmp_path)
@@ -86,7 +86,7 @@ class Two(tf.Module):
 
 
 def test_two_tokenizers_stay_two(tmp_path) -> None:
-    """In one SavedModel, and in two versions that one process has loaded."""
+    """In one SavedModel, and in two versions loaded by one process."""
     one, two = tokenizer_of("alpha beta gamma"), tokenizer_of("delta beta omega phi")
     text = tf.constant(["beta gamma omega"])
     modules = {"a": Two(one, two), "b": Two(two, one)}

@@ -1,4 +1,4 @@
-"""Text in a graph must be what it is in Python."""
+"""Tokenization in a graph, compared with Python's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_more_dimensions_and_none(pieces) -> None:
 
 @pytest.mark.parametrize("spelled", ["\n", "\u2028", "\x85", "\u00a0", "▁", "\x00", "\u3000"])
 def test_no_spelled_byte_breaks_the_line(pieces, spelled) -> None:
-    """A network may spell any character; all it can make is a space."""
+    """A model may spell any character by its bytes; line breaks become spaces."""
     names = [f"<0x{byte:02X}>" for byte in spelled.encode()]
     table = {pieces.pieces([token])[0]: token for token in range(pieces.size)}
     ids = [[*pieces.encode(["A"])[0], *(table[name] for name in names), *pieces.encode(["B"])[0]]]

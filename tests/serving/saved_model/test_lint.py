@@ -22,14 +22,14 @@ Results = dict[str, tf.Tensor]
 class Small(tf.Module):
     """One variable, and a signature that counts with it the texts that are not empty."""
 
-    def __init__(self, answer: Callable[..., Results] | None = None, spec: Any = TEXTS) -> None:
+    def __init__(self, outputs: Callable[..., Results] | None = None, spec: Any = TEXTS) -> None:
         super().__init__()
         self.weight = tf.Variable([2.0, 3.0, 5.0])
 
         @tf.function(input_signature=[spec])
         def ask(text: tf.Tensor) -> Results:
             numbers = filled(text)[:, None] * self.weight  # (B, 3)
-            return {"numbers": numbers} | (answer(text, numbers) if answer else {})
+            return {"numbers": numbers} | (outputs(text, numbers) if outputs else {})
 
         self.ask = ask
 
@@ -50,7 +50,7 @@ def save(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def findings(save: Callable[..., Path]) -> Callable[..., list[str]]:
-    """What is found in a SavedModel: places without the names of functions and nodes."""
+    """Return findings in a SavedModel, without names of functions and nodes."""
 
     def found(*arguments: Any) -> list[str]:
         return [_brief(finding) for finding in lint.inspect(save(*arguments))]
@@ -70,14 +70,14 @@ def test_a_good_one_passes(save):
     assert lint.check(directory) is None
 
 
-def test_the_message_says_what_where_and_why(save):
+def test_message(save):
     directory = save(Small(lambda text, numbers: {"a": tf.size(text), "b_bytes": text}))
 
     with pytest.raises(lint.LintError) as error:
         lint.check(directory)
     assert isinstance(error.value, UserError)
     assert str(error.value).splitlines() == [
-        f"{directory}: expected what TF Serving can load and run, got",
+        f"{directory}: expected a model that TensorFlow Serving can run, got",
         "  signature serving_default, output a: a scalar; the first dimension must be the batch",
         "  signature serving_default, output b_bytes: text under a name in _bytes; "
         "REST sends it as base64",
@@ -184,7 +184,7 @@ def test_an_optimizer(findings):
     assert all(finding.endswith(": in the checkpoint") for finding in found)
 
 
-def test_what_is_stored_but_is_no_variable(findings):
+def test_stored_tensors_that_are_no_variables(findings):
     module = Small()
     module.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, 0.0)
     assert "variables: 3 tensors for 1 variables" in findings(module)
@@ -231,8 +231,8 @@ def _looped(text: tf.Tensor, numbers: tf.Tensor) -> Results:
         (_python, "EagerPyFunc", "no Python"),
         (_reading, "ReadFile", "no files but the version folder"),
         (_restoring, "RestoreV2", "may not read or write files"),
-        (_printing, "PrintV2", "not among the operations that were tried"),
-        (_looped, "Erfinv", "not among the operations that were tried"),
+        (_printing, "PrintV2", "not among the operations tested"),
+        (_looped, "Erfinv", "not among the operations tested"),
     ],
 )
 def test_operations_that_a_server_lacks(save, answer, operation, why):

@@ -1,4 +1,4 @@
-"""Every signature of an export against the Python translator, and what no input may do."""
+"""Every signature of an export against Python's translator, with valid and odd inputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.inference.translator import Translator
+from keras_transformer.serving.saved_model import lint
+from keras_transformer.serving.saved_model.compact import compact
+from keras_transformer.serving.saved_model.module import ServedTranslator
+from keras_transformer.serving.saved_model.weights import Weights
 
 ODD = [
     "A dog runs over the green grass.",
@@ -26,13 +30,6 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def translator(small_run) -> Translator:
-    config = small_run.config
-    search = dataclasses.replace(config.search, n_best=config.search.beam)
-    return Translator(small_run.model(), small_run.tokenizer(), search, config.data)
-
-
-@pytest.fixture(scope="module")
 def expected(translator):
     return translator.translate(ODD)
 
@@ -41,8 +38,14 @@ def texts(tensor: tf.Tensor):
     return [item.decode() for item in tensor.numpy()]
 
 
-def test_translate_is_the_translator_of_python(signatures, expected) -> None:
-    found = signatures["translate"](text=tf.constant(ODD))
+@pytest.fixture(scope="module")
+def translated(signatures):
+    """Outputs of ``translate`` for all texts."""
+    return signatures["translate"](text=tf.constant(ODD))
+
+
+def test_translate_is_the_translator_of_python(translated, expected) -> None:
+    found = translated
     assert texts(found["translation"]) == [item.text for item in expected]
     np.testing.assert_allclose(found["score"], [item.score for item in expected], atol=1e-4)
     cut = [len(text) > 500 for text in ODD]
@@ -51,12 +54,10 @@ def test_translate_is_the_translator_of_python(signatures, expected) -> None:
     assert sum(cut) == 2
 
 
-def test_serving_default_is_translate(signatures) -> None:
-    one, other = (
-        signatures[key](text=tf.constant(ODD)) for key in ("serving_default", "translate")
-    )
+def test_serving_default_is_translate(signatures, translated) -> None:
+    found = signatures["serving_default"](text=tf.constant(ODD))
     for key in ("translation", "score", "truncated"):
-        assert one[key].numpy().tolist() == other[key].numpy().tolist()
+        assert found[key].numpy().tolist() == translated[key].numpy().tolist()
 
 
 def test_nbest_is_the_translator_of_python(signatures, expected) -> None:
@@ -74,7 +75,9 @@ def test_nbest_is_the_translator_of_python(signatures, expected) -> None:
         assert (np.diff(scores) <= 0).all()
 
 
-@pytest.mark.parametrize(("alpha", "max_extra"), [(0.0, 4), (2.0, 4), (0.6, 2)])
+@pytest.mark.parametrize(
+    ("alpha", "max_extra"), [pytest.param(0.0, 4, marks=pytest.mark.slow), (2.0, 2)]
+)
 def test_options_are_those_of_the_search(small_run, signatures, alpha, max_extra) -> None:
     search = dataclasses.replace(small_run.config.search, alpha=alpha, max_extra=max_extra)
     wanted = Translator(small_run.model(), small_run.tokenizer(), search, small_run.config.data)
@@ -88,7 +91,7 @@ def test_options_are_those_of_the_search(small_run, signatures, alpha, max_extra
     np.testing.assert_allclose(found["score"], [item.score for item in expected], atol=1e-4)
 
 
-def test_options_are_of_each_sentence(signatures) -> None:
+def test_options_apply_per_row(signatures) -> None:
     text = tf.fill([4], "The child sees a red ball.")
     alpha, extra = [0.0, 2.0, 0.6, 0.6], [4, 4, 1, 4]
     together = signatures["options"](
@@ -102,19 +105,21 @@ def test_options_are_of_each_sentence(signatures) -> None:
         assert together["score"][row].numpy() == pytest.approx(alone["score"][0].numpy(), abs=1e-5)
 
 
-@pytest.mark.parametrize("alpha", [np.nan, -3.0, np.inf, -np.inf, 1e30])
-@pytest.mark.parametrize("extra", [-(2**31), 2**31 - 1])
-def test_senseless_options_give_finite_scores_and_leave_others_alone(
-    signatures, alpha, extra
-) -> None:
+def test_options_out_of_range_give_finite_scores_and_leave_other_rows_alone(signatures) -> None:
+    options = [
+        (alpha, extra)
+        for alpha in (np.nan, -3.0, np.inf, -np.inf, 1e30)
+        for extra in (-(2**31), 2**31 - 1)
+    ]
+    rows = [pair for option in options for pair in (option, (0.6, 4))]
     found = signatures["options"](
-        text=tf.constant(["A dog runs.", "The child sees a red ball."]),
-        alpha=tf.constant([alpha, 0.6], tf.float32),
-        max_extra=tf.constant([extra, 4]),
+        text=tf.constant(["A dog runs.", "The child sees a red ball."] * len(options)),
+        alpha=tf.constant([alpha for alpha, _ in rows], tf.float32),
+        max_extra=tf.constant([extra for _, extra in rows]),
     )
     usual = signatures["translate"](text=tf.constant(["The child sees a red ball."]))
     assert np.isfinite(found["score"]).all()
-    assert found["translation"][1] == usual["translation"][0]
+    assert set(found["translation"].numpy()[1::2]) == {usual["translation"].numpy()[0]}
 
 
 def test_score_is_the_translator_of_python(signatures, translator) -> None:
@@ -130,11 +135,10 @@ def test_score_is_the_translator_of_python(signatures, translator) -> None:
     np.testing.assert_allclose(found["score"], found["log_probability"] / penalty, rtol=1e-5)
 
 
-def test_align_shows_where_the_network_looked(signatures, small_run) -> None:
+def test_align(signatures, translated, small_run) -> None:
     found = signatures["align"](text=tf.constant(ODD))
-    plain = signatures["translate"](text=tf.constant(ODD))
     for key in ("translation", "score", "truncated"):
-        assert found[key].numpy().tolist() == plain[key].numpy().tolist()
+        assert found[key].numpy().tolist() == translated[key].numpy().tolist()
     attention = found["attention"].numpy()
     source, target = found["source_pieces"].numpy(), found["target_pieces"].numpy()
     assert attention.shape == (len(ODD), target.shape[1], source.shape[1])
@@ -175,19 +179,16 @@ def test_no_rows_in_any_signature(signatures) -> None:
         assert all(output.shape[0] == 0 for output in signatures[key](**values).values())
 
 
-def test_bytes_that_are_no_text_are_read_as_unknown_characters(signatures, translator) -> None:
+def test_invalid_utf8_becomes_replacement_characters(signatures, translator) -> None:
     broken = [b"\xff\xfe", b"A dog \xc3", b"\xed\xa0\x80 runs", b"\x80" * 1000]
     found = signatures["translate"](text=tf.constant(broken))
-    assert len(texts(found["translation"])) == 4  # decodes: every answer is UTF-8
+    assert len(texts(found["translation"])) == 4  # every output is UTF-8
     usual = signatures["translate"](text=tf.constant(["A dog runs."]))
     mixed = signatures["translate"](text=tf.constant([*broken, b"A dog runs."]))
     assert mixed["translation"][4] == usual["translation"][0]
 
 
-def test_a_greedy_export_has_one_best(small_run) -> None:
-    from keras_transformer.serving.saved_model.module import ServedTranslator
-    from keras_transformer.serving.saved_model.weights import Weights
-
+def test_greedy_search_has_one_hypothesis(small_run) -> None:
     model, tokenizer = small_run.model(), small_run.tokenizer()
     search = SearchConfig(beam=1, max_extra=4)
     module = ServedTranslator(model, Weights(model), tokenizer, search, 60)
@@ -196,3 +197,27 @@ def test_a_greedy_export_has_one_best(small_run) -> None:
     assert [row[0].decode() for row in found["translations"].numpy()] == [
         item.text for item in expected
     ]
+
+
+def test_constraints_of_the_search(small_run, tmp_path) -> None:
+    config, tokenizer = small_run.config, small_run.tokenizer()
+    search = dataclasses.replace(
+        config.search, beam=2, n_best=2, min_length=7, no_repeat_ngram=1, max_extra=9
+    )
+    model = small_run.model()
+    module = ServedTranslator(model, Weights(model), tokenizer, search, 60)
+    only = tf.Module()  # one signature is enough, and quicker to save
+    only.tracked = [module.weights, module.source, module.target]
+    only.translate = module.translate
+    tf.saved_model.save(only, str(tmp_path), {"serving_default": module.translate})
+    compact(tmp_path)
+    lint.check(tmp_path)
+    lines = ["A dog runs.", "The child sees a red ball.", ""]
+    expected = Translator(model, tokenizer, search, config.data).translate(lines)
+    found = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](
+        text=tf.constant(lines)
+    )
+    assert texts(found["translation"]) == [item.text for item in expected]
+    free = dataclasses.replace(search, min_length=0, no_repeat_ngram=0)
+    without = Translator(model, tokenizer, free, config.data).translate(lines)
+    assert [item.text for item in without] != [item.text for item in expected]

@@ -1,4 +1,4 @@
-"""Weights in plain variables: the network computes with them, whatever its own become."""
+"""Stored weights: the model computes with them, whatever its own become."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def network(dtype: str = "float32"):
     return transformer.build(config, dtype)
 
 
-def test_the_stored_values_count() -> None:
+def test_stored_values_are_used() -> None:
     model = network()
     weights = Weights(model)
     before = model(INPUTS).numpy()
@@ -40,7 +40,7 @@ def test_the_stored_values_count() -> None:
     assert not np.array_equal(model(INPUTS), before)
 
 
-def test_no_variable_of_keras_is_found() -> None:
+def test_no_variable_of_keras_is_tracked() -> None:
     model = network()
     weights = Weights(model)
     theirs = {id(weight.value) for weight in model.weights}
@@ -76,7 +76,7 @@ def test_int8_takes_a_quarter_and_is_near() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_int8_rounds_to_127_steps_of_the_better_axis(axis) -> None:
-    # One slice a hundred times as large as the others: scales along the other axis lose all.
+    # One row or column is 100 times as large: scales along the other axis lose everything.
     matrix = np.random.default_rng(1).uniform(-1, 1, (64, 64)).astype(np.float32)
     matrix[(slice(None), 3) if axis == 0 else (3, slice(None))] *= 100
     dense = tf.keras.Sequential([tf.keras.Input((64,)), tf.keras.layers.Dense(64, use_bias=False)])

@@ -1,20 +1,17 @@
-"""The picture at the end of a run. Reading a figure's lines needs matplotlib; failing does not."""
+"""Curves of a run. Reading a figure's lines needs matplotlib; failing does not."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from keras_transformer.run import Run
-from keras_transformer.training import trainer
 from keras_transformer.training.reporting import curves
 
-OLD = [  # as runs of the first version have them: no gradient norm, no steps in between
+RECORDS = [
     {
         "step": step,
         "seconds": 1.0 * step,
@@ -31,6 +28,11 @@ OLD = [  # as runs of the first version have them: no gradient norm, no steps in
 AVERAGE = {"step": 6, "averaged": 2, "dev_loss": 1.2, "dev_perplexity": 4.5, "dev_bleu": 6.0}
 
 
+@pytest.fixture(autouse=True)
+def drawn() -> None:
+    """Draw the curves here, unlike in the other tests of training."""
+
+
 def lines(axes: Any) -> dict[str, list[tuple[float, float]]]:
     return {
         line.get_label(): list(zip(*map(list, line.get_data()), strict=True))
@@ -38,9 +40,9 @@ def lines(axes: Any) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def test_what_the_picture_shows_of_old_records() -> None:
+def test_curves_of_the_checkpoints_alone() -> None:
     pytest.importorskip("matplotlib")
-    figure = curves.drawn([*OLD, AVERAGE], [], "bleu")
+    figure = curves.figure([*RECORDS, AVERAGE], [], "bleu")
     loss, perplexity, bleu, rate = figure.axes
     assert lines(loss)["training"] == [(2, 4.5), (4, 2.25), (6, 1.5)]
     assert lines(loss)["dev"] == [(2, 4.0), (4, 2.0), (6, 8 / 6)]
@@ -51,58 +53,53 @@ def test_what_the_picture_shows_of_old_records() -> None:
     assert len(rate.get_lines()) == 2
 
 
+def test_the_ema_is_marked_with_its_name() -> None:
+    pytest.importorskip("matplotlib")
+    ema = AVERAGE | {"ema_decay": 0.9, "dev_loss": 1.1}
+    del ema["averaged"]
+    figure = curves.figure([*RECORDS, AVERAGE, ema], [], "bleu")
+    assert lines(figure.axes[0])["EMA"] == [(6, 1.1)]
+
+
 def test_the_best_is_that_of_the_configuration_and_may_be_an_average() -> None:
     pytest.importorskip("matplotlib")
-    figure = curves.drawn([*OLD, AVERAGE], [], "loss")
+    figure = curves.figure([*RECORDS, AVERAGE], [], "loss")
     assert {x for x, _ in lines(figure.axes[0])["best: average of 2 checkpoints at step 6"]} == {6}
 
 
 def test_the_training_curve_comes_from_the_steps_in_between() -> None:
     pytest.importorskip("matplotlib")
     steps = [{"step": step, "train_loss": 9.0 - step} for step in range(1, 7)]
-    figure = curves.drawn(OLD, steps, "bleu")
+    figure = curves.figure(RECORDS, steps, "bleu")
     assert lines(figure.axes[0])["training"] == [(step, 9.0 - step) for step in range(1, 7)]
 
 
 def test_a_run_without_bleu_or_records_is_drawn_too(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told: list[str] = []
-    without = [{k: v for k, v in record.items() if k != "dev_bleu"} for record in OLD]
-    curves.write(tmp_path, without, [], "bleu", told.append)
+    log: list[str] = []
+    without = [{k: v for k, v in record.items() if k != "dev_bleu"} for record in RECORDS]
+    curves.write(tmp_path, without, [], "bleu", log.append)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    curves.write(tmp_path / "nowhere", [], [], "bleu", told.append)
-    assert told == []
+    curves.write(tmp_path / "nowhere", [], [], "bleu", log.append)
+    assert log == []
 
 
 def test_a_training_does_not_fail_for_its_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told: list[str] = []
-    curves.write(tmp_path / "missing", OLD, [], "bleu", told.append)
-    curves.write(tmp_path, [{"step": 1, "dev_loss": "much"}], [], "bleu", told.append)
-    assert len(told) == 2
-    assert all("curves.png: not drawn: " in line for line in told)
+    log: list[str] = []
+    curves.write(tmp_path / "missing", RECORDS, [], "bleu", log.append)
+    curves.write(tmp_path, [{"step": 1, "dev_loss": "much"}], [], "bleu", log.append)
+    assert len(log) == 2
+    assert all("curves.png: not drawn: " in line for line in log)
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(
+def test_without_matplotlib_a_line_names_the_command_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
-    told: list[str] = []
-    curves.write(tmp_path, OLD, [], "bleu", told.append)
-    [line] = told
+    log: list[str] = []
+    curves.write(tmp_path, RECORDS, [], "bleu", log.append)
+    [line] = log
     assert line.startswith(f"{tmp_path / 'curves.png'}: not drawn")
-    assert "pip install matplotlib" in line
+    assert 'pip install "keras-translate[plots]"' in line
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_finished_run_gets_its_picture_by_resuming(
-    copied: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Callable[..., None]] = []
-    (copied.path / "curves.png").unlink(missing_ok=True)
-    monkeypatch.setattr(curves, "write", lambda path, *rest: drawn.append(path))
-    trainer.train(copied.config, copied.path, resume=True)
-    assert drawn == [copied.path]
-    (copied.path / "curves.png").touch()
-    trainer.train(copied.config, copied.path, resume=True)
-    assert drawn == [copied.path]

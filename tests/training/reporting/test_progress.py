@@ -10,15 +10,10 @@ import keras
 import pytest
 
 from keras_transformer.config import TrainConfig
-from keras_transformer.training.reporting.progress import (
-    NotFiniteError,
-    Progress,
-    check_finite,
-    duration,
-    perplexity,
-)
-from keras_transformer.training.reporting.run_log import RunLog, TrainingError
-from keras_transformer.training.stopping import StopRequest
+from keras_transformer.training.errors import NotFiniteError
+from keras_transformer.training.reporting.progress import Progress, format_duration
+from keras_transformer.training.reporting.run_log import RunLog
+from keras_transformer.training.state import TrainingState
 
 
 @pytest.mark.parametrize(
@@ -26,34 +21,24 @@ from keras_transformer.training.stopping import StopRequest
     [(0, "0:00:00"), (59.6, "0:01:00"), (3723, "1:02:03"), (360000, "100:00:00")],
 )
 def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_perplexity() -> None:
-    assert perplexity(0.0) == 1.0
-    assert perplexity(math.log(8)) == pytest.approx(8)
-    assert perplexity(1e6) == math.inf
-
-
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_bad_loss_names_the_step(loss: float) -> None:
-    with pytest.raises(TrainingError, match=f"the loss is {loss} at step 12;"):
-        check_finite(loss, 12)
+    assert format_duration(seconds) == text
 
 
 class Steps:
     """Drives a callback as `fit` does, with scripted losses and ten tokens a step."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    def __init__(self, run_log: RunLog, any_worker: Any = list, report: Any = None, **config: Any):
         iterations = keras.Variable(0, dtype="int64", trainable=False)
-        self.model = SimpleNamespace(
-            optimizer=SimpleNamespace(iterations=iterations, learning_rate=0.1),
-            stop_training=False,
+        optimizer = SimpleNamespace(iterations=iterations, learning_rate=0.1)
+        self.model = SimpleNamespace(optimizer=optimizer, stop_training=False)
+        self.state = TrainingState(optimizer, seconds=5.0)
+        options = {"report": report} if report else {}
+        self.progress = Progress(
+            TrainConfig(**config), run_log, self.state, 2, any_worker, **options
         )
-        progress._model = self.model
-        progress.on_train_begin()
-        progress.on_epoch_begin(0)
+        self.progress.set_model(self.model)
+        self.progress.on_train_begin()
+        self.progress.on_epoch_begin(0)
 
     def take(self, loss: float, norm: float = 1.0, tokens: float = 10.0) -> None:
         self.model.optimizer.iterations.assign_add(1)
@@ -63,12 +48,7 @@ class Steps:
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Callable[..., Steps]:
-    def start(request: StopRequest | None = None, agreed: Any = list, **config: Any) -> Steps:
-        run_log = RunLog(tmp_path)
-        request = request or StopRequest()
-        return Steps(Progress(TrainConfig(**config), run_log, 5.0, 2, request, agreed))
-
-    return start
+    return lambda **options: Steps(RunLog(tmp_path), **options)
 
 
 @pytest.mark.parametrize(
@@ -105,14 +85,14 @@ def test_lines_come_every_so_many_steps_and_the_last_step_stops(
     assert run.model.stop_training
 
 
-def test_with_a_bar_lines_of_progress_go_to_the_log_alone(
+def test_with_a_bar_progress_lines_go_to_the_log_only(
     steps: Callable[..., Steps], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = []
 
     class ProgressBar:
-        def moved_to(self, step: int, numbers: Callable[[], str]) -> None:
-            shown.append((step, numbers()))
+        def update(self, step: int, metrics: Callable[[], str]) -> None:
+            shown.append((step, metrics()))
 
     run = steps(log_every=2, max_steps=3)
     run.progress.bar = ProgressBar()
@@ -121,29 +101,20 @@ def test_with_a_bar_lines_of_progress_go_to_the_log_alone(
     assert capsys.readouterr().err == ""
     assert " step 2/3  loss 3.000  perplexity 20.09  " in (tmp_path / "log.txt").read_text()
     assert [step for step, _ in shown] == [1, 2]
-    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both, before they are told
+    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both, before they are logged
 
 
-def test_who_looks_is_told_the_numbers_of_the_last_steps(tmp_path: Path) -> None:
-    seen: list[tuple[int, dict[str, float]]] = []
-    run = Steps(
-        Progress(
-            TrainConfig(log_every=2),
-            RunLog(tmp_path),
-            5.0,
-            2,
-            StopRequest(),
-            seen=lambda step, values: seen.append((step, values)),
-        )
-    )
+def test_reports_have_the_metrics_of_the_last_steps(steps: Callable[..., Steps]) -> None:
+    reports: list[tuple[int, dict[str, float]]] = []
+    run = steps(log_every=2, report=lambda step, metrics: reports.append((step, metrics)))
     for loss in (1.0, 3.0, 5.0, 7.0):
         run.take(loss)
-    assert [(step, values["train_loss"]) for step, values in seen] == [(2, 2.0), (4, 6.0)]
-    assert seen[0][1]["learning_rate"] == 0.1
-    assert 5.0 <= seen[0][1]["seconds"] < 6.0
+    assert [(step, metrics["train_loss"]) for step, metrics in reports] == [(2, 2.0), (4, 6.0)]
+    assert reports[0][1]["learning_rate"] == 0.1
+    assert 5.0 <= reports[0][1]["seconds"] < 6.0
 
 
-def test_time_counts_earlier_parts_and_stops(steps: Callable[..., Steps]) -> None:
+def test_time_includes_earlier_sessions_and_is_limited(steps: Callable[..., Steps]) -> None:
     run = steps(max_minutes=0.1)  # six seconds, of which five are over
     run.take(3.0)
     assert 5.0 <= run.progress.seconds < 6.0
@@ -151,28 +122,28 @@ def test_time_counts_earlier_parts_and_stops(steps: Callable[..., Steps]) -> Non
     late = steps(max_minutes=0.08)
     late.take(3.0)
     assert late.model.stop_training
-    assert not late.progress.stopped  # by no signal: the dev set is looked at
+    assert not late.state.interrupted  # by no signal: the dev set is scored
 
 
 def test_a_signal_stops_after_the_step(steps: Callable[..., Steps]) -> None:
-    request = StopRequest()
-    run = steps(request)
-    assert request.at_once  # there is nothing to save yet
+    run = steps()
+    assert not run.state.unsaved
     run.take(3.0)
-    assert not request.at_once
-    request.signal = 15
+    assert run.state.unsaved
+    run.state.signal = 15
     run.take(3.0)
-    assert run.progress.stopped
+    assert run.state.interrupted
     assert run.model.stop_training
 
 
-def test_what_another_worker_wants_counts(steps: Callable[..., Steps]) -> None:
-    run = steps(agreed=lambda own: [own[0], True])
+def test_a_signal_to_another_worker_stops_this_one(steps: Callable[..., Steps]) -> None:
+    run = steps(any_worker=lambda own: [own[0], True])
     run.take(3.0)
-    assert run.progress.stopped
+    assert run.state.interrupted
+    assert run.model.stop_training
 
 
-def test_speed_is_that_of_the_whole_stretch(
+def test_speed_is_that_of_the_whole_interval(
     steps: Callable[..., Steps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where a line of progress came in between."""
@@ -182,10 +153,10 @@ def test_speed_is_that_of_the_whole_stretch(
     for _ in range(3):
         clock[0] += 4.0
         run.take(3.0, tokens=10)
-    values = run.progress.interval.values()
-    assert values["source_tokens_per_second"] == 60 / 12
-    assert values["target_tokens_per_second"] == round(30 / 12)
-    assert values["tokens_per_second"] == round(90 / 12)
-    assert values["seconds_per_step"] == 4.0
+    metrics = run.progress.interval.metrics()
+    assert metrics["source_tokens_per_second"] == 60 / 12
+    assert metrics["target_tokens_per_second"] == round(30 / 12)
+    assert metrics["tokens_per_second"] == round(90 / 12)
+    assert metrics["seconds_per_step"] == 4.0
     run.progress.on_epoch_begin(1)
-    assert run.progress.interval.values() == {}
+    assert run.progress.interval.metrics() == {}

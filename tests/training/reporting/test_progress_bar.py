@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from keras_transformer.training.reporting import progress_bar
-from keras_transformer.training.reporting.run_log import tell
+from keras_transformer.training.reporting import progress_bar as module
+from keras_transformer.training.reporting.progress_bar import progress_bar
+from keras_transformer.training.reporting.run_log import print_line
 
 
 class Terminal(io.StringIO):
@@ -18,7 +19,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
-    """Makes standard error a terminal; pytest sets it anew between fixtures and test."""
+    """Make standard error a terminal, in the test itself: pytest replaces it after fixtures."""
 
     def begin() -> Terminal:
         screen = Terminal()
@@ -28,8 +29,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
     return begin
 
 
-def shown_lines(text: str) -> list[str]:
-    """What a terminal of 100 columns is left with: a carriage return goes back to the start."""
+def visible_lines(text: str) -> list[str]:
+    """Return what a terminal shows in the end; a carriage return overwrites a line."""
     lines = []
     for line in text.split("\n"):
         row = ""
@@ -41,14 +42,14 @@ def shown_lines(text: str) -> list[str]:
 
 def test_lines_stand_above_the_bar_and_never_in_it(terminal: Callable[[], Terminal]) -> None:
     screen = terminal()
-    with progress_bar.shown(10, done=2) as one:
+    with progress_bar(10, done=2) as one:
         assert one is not None
-        one.moved_to(5, lambda: "loss 3.0")
-        tell("checkpoint at step 5")
+        one.update(5, lambda: "loss 3.0")
+        print_line("checkpoint at step 5")
         logging.getLogger("a library").warning("a sentence was cut")
-        one.moved_to(10, lambda: "loss 2.0")
-    tell("done")
-    first, warning, last, done, end = shown_lines(screen.getvalue())
+        one.update(10, lambda: "loss 2.0")
+    print_line("done")
+    first, warning, last, done, end = visible_lines(screen.getvalue())
     assert (first, warning, done, end) == (
         "checkpoint at step 5",
         "a sentence was cut",
@@ -59,27 +60,27 @@ def test_lines_stand_above_the_bar_and_never_in_it(terminal: Callable[[], Termin
     assert last.endswith("| 10/10, loss 2.0")
 
 
-def test_the_numbers_are_asked_for_now_and_then(
+def test_metrics_are_refreshed_at_intervals(
     terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal()
     clock = [50.0]
-    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     asked = []
-    with progress_bar.shown(1000, done=0) as one:
+    with progress_bar(1000, done=0) as one:
         assert one is not None
         for step in range(1, 41):
             clock[0] += 0.1  # four seconds in all
-            one.moved_to(step, lambda step=step: str(asked.append(step)))
+            one.update(step, lambda step=step: str(asked.append(step)))
     assert 7 <= len(asked) <= 9
     assert asked[0] == 1
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_no_bar_without_a_terminal_or_where_another_worker_has_it(
+def test_no_bar_without_a_terminal_or_on_other_workers(
     silent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal() if silent else io.StringIO())
-    with progress_bar.shown(10, done=0, silent=silent) as one:
+    with progress_bar(10, done=0, silent=silent) as one:
         assert one is None
     assert sys.stderr.getvalue() == ""

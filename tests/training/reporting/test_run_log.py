@@ -9,11 +9,11 @@ import pytest
 from keras_transformer.training.reporting.run_log import RunLog
 
 
-def test_journal_keeps_lines_and_forgets_later_records(
+def test_lines_are_kept_and_later_records_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_log = RunLog(tmp_path)
-    assert run_log.forget_after(3) == []  # nothing there yet
+    assert run_log.truncate(3) == []  # nothing there yet
     run_log.line("first")
     run_log.line("第二")
     for step in (1, 2, 3):
@@ -21,7 +21,7 @@ def test_journal_keeps_lines_and_forgets_later_records(
         run_log.record_steps({"step": step, "train_loss": 1 / 3})
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write('{"step": 2, "x": "第'.encode()[:-1])  # as a kill leaves it
-    assert run_log.forget_after(2) == [{"step": 1}, {"step": 2}]
+    assert run_log.truncate(2) == [{"step": 1}, {"step": 2}]
     records = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(record)["step"] for record in records] == [1, 2]
     assert run_log.steps() == [{"step": step, "train_loss": 0.3333333} for step in (1, 2)]
@@ -43,6 +43,6 @@ def test_other_workers_than_the_chief_are_silent(
     run_log = RunLog(tmp_path, silent=True)
     run_log.line("first")
     run_log.record({"step": 4})
-    assert run_log.forget_after(2) == []
+    assert run_log.truncate(2) == []
     assert RunLog(tmp_path).records() == [{"step": 3}]
     assert capsys.readouterr().err == ""

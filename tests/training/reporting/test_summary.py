@@ -11,7 +11,7 @@ from keras_transformer.model import transformer
 from keras_transformer.run import Run
 from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.reporting.summary import (
-    most_activations,
+    activation_bytes,
     parameters_by_part,
     summary,
 )
@@ -49,7 +49,7 @@ def test_activations_of_one_pair_by_hand() -> None:
     encoder = 4 * 2 * (32 + 24) + 24 * 2 * 2
     decoder = 4 * 3 * (2 * 32 + 24) + 24 * 3 * (3 + 2)
     embedded, logits = 4 * 2 * 4 * (2 + 3), 4 * 2 * 3 * 10
-    assert most_activations(config, sizes) == encoder + decoder + embedded + logits
+    assert activation_bytes(config, sizes) == encoder + decoder + embedded + logits
 
 
 def changed(config: Config, **values: object) -> Config:
@@ -68,18 +68,18 @@ def test_what_saves_memory_is_counted_as_less() -> None:
     model = ModelConfig(100, 100, encoder_layers=3, decoder_layers=3, d_model=64, heads=4, d_ff=128)
     config = Config(model=model, train=TrainConfig())
     sizes = np.array([[8, 100, 100]])
-    whole = most_activations(config, sizes)
-    half = most_activations(config, sizes, parts=2)
+    whole = activation_bytes(config, sizes)
+    half = activation_bytes(config, sizes, shards=2)
     assert whole / 2 <= half < 0.6 * whole
     for values in (
         {"precision": "bfloat16"},
         {"gradient_checkpointing": True},
         {"attention": "blockwise"},
     ):
-        assert most_activations(changed(config, **values), sizes) < 0.85 * whole
+        assert activation_bytes(changed(config, **values), sizes) < 0.85 * whole
 
 
-def test_a_few_lines_say_what_is_to_come(trained: Run) -> None:
+def test_lines_of_the_summary(trained: Run) -> None:
     config = changed(trained.config, max_minutes=90.0, ema_decay=0.9)
     lengths = np.array([2, 2, 4, 4])
     plan = BatchPlan(lengths, lengths + 1, 5, seed=1)
@@ -89,14 +89,16 @@ def test_a_few_lines_say_what_is_to_come(trained: Run) -> None:
     count = trained.model().count_params()
     assert parameters.startswith(f"{count:,} parameters: embeddings ")
     assert "Adam's moments" in memory
-    assert "moving average" in memory
+    assert "EMA" in memory
     assert batches == (
-        "4 pairs in 4 batches an epoch, 3 + 4 tokens a batch (source + target), 0.0% padding"
+        "4 pairs in 4 batches per epoch, 3 + 4 tokens per batch (source + target), 0.0% padding"
     )
-    assert work == ("6 updates, 1.5 epochs, 1:30:00 at most; 1 device, a batch in 3 pieces on each")
+    assert work == "6 updates, 1.5 epochs, 1:30:00 at most; 1 device, 3 micro-batches per device"
 
 
-def test_the_summary_is_told_before_the_first_step(trained: Run) -> None:
+def test_the_summary_is_logged_before_the_first_step(trained: Run) -> None:
     log = (trained.path / "log.txt").read_text(encoding="utf-8")
-    assert log.index("parameters: embeddings") < log.index("tokens a batch") < log.index("step 1/6")
+    assert (
+        log.index("parameters: embeddings") < log.index("tokens per batch") < log.index("step 1/6")
+    )
     assert "300 pairs in" in log

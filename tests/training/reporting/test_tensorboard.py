@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,21 +10,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.config import Config
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.optional_dependencies import MissingError, missing
-from keras_transformer.run import Run, RunError
+from keras_transformer.run import Run
 from keras_transformer.training import trainer
-from keras_transformer.training.dev_set import Example
-from keras_transformer.training.reporting import tensorboard
+from keras_transformer.training.reporting import reporter, tensorboard
+from keras_transformer.training.reporting.run_log import RunLog
+from keras_transformer.training.scores import Example
+from tests.training.helpers import Reversal, with_train
 
 needs_both = pytest.mark.skipif(
     bool(missing(["tensorboard", "matplotlib"])), reason="tensorboard and matplotlib are optional"
 )
-
-
-def with_train(config: Config, **train: object) -> Config:
-    return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
 
 
 def events(run: Path) -> dict[tuple[str, str], list[int]]:
@@ -53,27 +49,27 @@ def write_events(run: Path, steps: list[int]) -> Path:
     return path
 
 
-def test_steps_that_are_taken_again_are_forgotten(tmp_path: Path) -> None:
+def test_events_of_repeated_steps_are_removed(tmp_path: Path) -> None:
     write_events(tmp_path, [1, 2, 3])
     cut = write_events(tmp_path, [4, 5, 6])
     cut.write_bytes(cut.read_bytes()[:-3])  # as a kill leaves it
-    tensorboard.forget_after(tmp_path, 5)
+    tensorboard.truncate(tmp_path, 5)
     assert events(tmp_path) == {("train", "loss"): [1, 2, 3, 4, 5]}
-    tensorboard.forget_after(tmp_path, 2)
+    tensorboard.truncate(tmp_path, 2)
     assert events(tmp_path) == {("train", "loss"): [1, 2]}
-    tensorboard.forget_after(tmp_path / "without", 2)
+    tensorboard.truncate(tmp_path / "without", 2)
 
 
-def test_forgetting_keeps_the_first_event_which_names_the_format(tmp_path: Path) -> None:
+def test_the_first_event_which_names_the_format_is_kept(tmp_path: Path) -> None:
     path = write_events(tmp_path, [3])
-    tensorboard.forget_after(tmp_path, 0)
+    tensorboard.truncate(tmp_path, 0)
     [record] = tf.data.TFRecordDataset(str(path))
     assert tf.compat.v1.Event.FromString(record.numpy()).file_version == "brain.Event:2"
 
 
 def test_a_table_shows_text_as_it_is() -> None:
     examples = [Example("a | b", "*c*", "<d>"), Example("---", "", "e")]
-    assert tensorboard.table(examples).splitlines() == [
+    assert tensorboard.markdown_table(examples).splitlines() == [
         "| source | reference | translation |",
         "| --- | --- | --- |",
         r"| a \| b | \*c\* | \<d\> |",
@@ -81,14 +77,14 @@ def test_a_table_shows_text_as_it_is() -> None:
     ]
 
 
-def test_what_is_missing_is_told_before_anything_is_made(
-    reversal: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_package_is_named_before_anything_is_written(
+    reversal: Reversal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)  # importing it fails
     monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))
     message = (
         r"train\.tensorboard: expected tensorboard and matplotlib to be installed, tensorboard "
-        r"is not: pip install tensorboard$"
+        r'is not: pip install "keras-translate\[tensorboard\]"$'
     )
     with pytest.raises(MissingError, match=message):
         trainer.train(reversal(tensorboard=True), tmp_path / "run")
@@ -100,10 +96,10 @@ def test_what_cannot_be_imported_is_missing() -> None:
 
 
 @needs_both
-def test_a_picture_of_attention_has_a_row_for_each_piece_and_its_text() -> None:
+def test_attention_is_drawn_with_a_row_for_each_token_and_its_text() -> None:
     weights = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 1.0]], np.float32)
     attention = Attention(("▁a$", "</s>"), ("▁b", "我", "</s>"), weights, (0,), (0, 0))
-    figure = tensorboard.attention_picture(attention)
+    figure = tensorboard.attention_figure(attention)
     [axes] = figure.axes
     np.testing.assert_array_equal(axes.get_images()[0].get_array(), weights)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["▁b", "我", "</s>"]
@@ -113,39 +109,36 @@ def test_a_picture_of_attention_has_a_row_for_each_piece_and_its_text() -> None:
     assert pixels.min() < 128 < pixels.max()
 
 
-@pytest.fixture(scope="module")
-def watched(reversal: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    config = reversal(tensorboard=True, ema_decay=0.9)
-    return trainer.train(config, tmp_path_factory.mktemp("runs") / "watched")
+# The run `complete` has a progress line and a checkpoint at each step.
 
 
 def expected(last: int) -> dict[tuple[str, str], list[int]]:
-    """A line of progress each step, a checkpoint every second one and at the end."""
-    checkpoints = sorted({*range(2, last + 1, 2), last})
-    names = ("loss", "perplexity", "learning rate", "gradient norm")
-    speeds = ("source tokens a second", "target tokens a second")
-    found = {("train", name): list(range(1, last + 1)) for name in (*names, *speeds)}
+    """The steps of each tag of that run, trained up to step ``last``."""
+    steps = list(range(1, last + 1))
+    metrics = ("loss", "perplexity", "learning rate", "gradient norm")
+    speeds = ("source tokens per second", "target tokens per second")
+    found = {("train", name): steps for name in (*metrics, *speeds)}
     for name in ("loss", "perplexity", "BLEU"):
-        found["dev", name] = checkpoints
-        found["average", name] = found["ema_decay", name] = [last]
+        found["dev", name] = steps
+        found["average", name] = found["ema", name] = [last]
     for name in ("translations", "attention/1", "attention/2", "attention/3"):
-        found["dev", name] = checkpoints
+        found["dev", name] = steps
     return found
 
 
 @needs_both
-def test_a_run_has_its_numbers_texts_and_pictures(watched: Run) -> None:
-    assert events(watched.path) == expected(6)
+def test_a_run_has_its_metrics_texts_and_images(complete: Run) -> None:
+    assert events(complete.path) == expected(4)
 
 
 @needs_both
-def test_the_numbers_are_those_of_the_records(watched: Run) -> None:
-    run_log = trainer.RunLog(watched.path)
+def test_the_metrics_are_those_of_the_records(complete: Run) -> None:
+    run_log = RunLog(complete.path)
     for folder, tag, field, records in (
-        ("dev", "BLEU", "dev_bleu", run_log.records()[:3]),
+        ("dev", "BLEU", "dev_bleu", run_log.records()[:4]),
         ("train", "loss", "train_loss", run_log.steps()),
     ):
-        [file] = (watched.path / "tensorboard" / folder).iterdir()
+        [file] = (complete.path / "tensorboard" / folder).iterdir()
         values = [
             float(tf.make_ndarray(value.tensor))
             for record in tf.data.TFRecordDataset(str(file))
@@ -156,29 +149,14 @@ def test_the_numbers_are_those_of_the_records(watched: Run) -> None:
 
 
 @needs_both
-def test_a_run_that_was_killed_goes_on_without_double_or_future_steps(watched: Run) -> None:
-    """As if killed after the record of step 6 and before its checkpoint."""
-    for path in (watched.path / "checkpoints").glob("step-6.*"):
-        path.unlink()
-    config = with_train(watched.config, max_steps=7)
-    trainer.train(config, watched.path, resume=True)
-    assert events(watched.path) == expected(7)
+def test_a_killed_run_continues_without_double_or_future_steps(complete_resumed: Run) -> None:
+    assert events(complete_resumed.path) == expected(4)
 
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_only_the_chief_writes(trained: Run, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from keras_transformer.training.reporting.reporter import Reporter
-
     made: list[Any] = []
-    monkeypatch.setattr(tensorboard, "TensorBoard", lambda path: made.append(path))
+    monkeypatch.setattr(reporter, "TensorBoardWriter", lambda path: made.append(path))
     run = dataclasses.replace(trained, config=with_train(trained.config, tensorboard=True))
-    Reporter(run, trainer.RunLog(run.path, silent=True), None, writes)
+    reporter.Reporter(run, RunLog(run.path, silent=True), None, writes)
     assert made == [trained.path] * writes
-
-
-def test_tensorboard_may_be_switched_on_when_a_run_goes_on(trained: Run) -> None:
-    from keras_transformer.training.resuming import check_resumable
-
-    check_resumable(trained.config, with_train(trained.config, tensorboard=True))
-    with pytest.raises(RunError, match=r"train\.seed"):
-        check_resumable(trained.config, with_train(trained.config, tensorboard=True, seed=9))

@@ -1,0 +1,81 @@
+"""Options of the commands that use a trained model, and its translator."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from keras_transformer.cli.main import import_tensorflow
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Options, Parser
+from keras_transformer.config import Precision
+from keras_transformer.system import core_count
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+
+def add_run(parser: Parser) -> None:
+    """Add ``--run``."""
+    parser.add_argument("--run", metavar="DIR", help="Run folder of the trained model.")
+
+
+def run_path(options: Options) -> Path:
+    """Return the folder named by ``--run``.
+
+    Raises:
+        UsageError: The option is missing.
+    """
+    if options.own.run is None:
+        raise UsageError("--run DIR is missing: the run folder of a trained model")
+    return Path(options.own.run)
+
+
+def add_translator(parser: Parser) -> None:
+    """Add ``--run`` and the options of computation, which change results by rounding only."""
+    add_run(parser)
+    parser.add_argument(
+        "--dtype",
+        choices=list(get_args(Precision)),
+        default="float32",
+        help="Type of weights and arithmetic. bfloat16 takes half the memory, and 0.7 to 0.8 of "
+        "the time on processors with bfloat16 arithmetic; some translations differ.",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="Batches computed in parallel, which share the cores. Left out: one per core, or "
+        "one in all with a GPU. 1 answers a single sentence of a large model sooner.",
+    )
+
+
+def load_translator(options: Options) -> Translator:
+    """Load the translator of ``--run`` with the user's search options.
+
+    Raises:
+        UserError: No run is named, the folder is no run, or an option is invalid.
+    """
+    run = run_path(options)
+    workers = options.own.workers
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers: expected 1 or more, got {workers}")
+    import_tensorflow()
+    workers = _share_cores(workers)
+    from keras_transformer.inference.translator import Translator
+    from keras_transformer.run import Run
+
+    search = options.config(Run.open(run).config).search
+    return Translator.from_run(run, search, dtype=options.own.dtype, workers=workers)
+
+
+def _share_cores(workers: int | None) -> int:
+    """Divide the cores among ``workers`` before TensorFlow takes them all; None chooses."""
+    import tensorflow as tf
+
+    if workers is None:
+        workers = 1 if tf.config.list_physical_devices("GPU") else core_count()
+    with contextlib.suppress(RuntimeError):  # TensorFlow has run in this process before
+        tf.config.threading.set_intra_op_parallelism_threads(max(core_count() // workers, 1))
+    return workers

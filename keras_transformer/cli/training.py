@@ -1,0 +1,101 @@
+"""Training at the command line: options, run folder and workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Options, Parser
+from keras_transformer.cli.workers import launch
+from keras_transformer.config import RESUMABLE
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of ``train``."""
+    add = parser.add_argument
+    add(
+        "--run",
+        metavar="DIR",
+        help="Run folder to create, or to resume. Left out: runs/NAME for the built-in corpus "
+        "NAME.",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="Resume the run. Its configuration is in its folder; only search.* and those train "
+        f"options can change that change no result: {', '.join(RESUMABLE)}.",
+    )
+    add(
+        "--accept_changes",
+        action="store_true",
+        help="With --resume: resume although the configuration or the corpus has changed. A "
+        "changed corpus is encoded with the run's vocabulary; the network must fit the "
+        "checkpoint.",
+    )
+    add(
+        "--devices",
+        default="auto",
+        metavar="SPEC",
+        help="auto: all GPUs, or the CPU if there is none; cpu; gpu; gpu:N: the first N GPUs; "
+        "cpu:N: the CPU as N devices, to try several devices on any machine.",
+    )
+    add(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Processes on this machine that train together, like machines of a cluster. (In a "
+        "cluster, TF_CONFIG or Slurm's variables name the workers.)",
+    )
+    add(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="With --workers: restart all workers from the last checkpoint after a failure, at "
+        "most N times.",
+    )
+
+
+def run_folder(options: Options) -> Path:
+    """Return the run folder of ``--run``, or that of a built-in corpus.
+
+    Raises:
+        UsageError: No folder is named, and the corpus is the user's own.
+    """
+    if options.own.run is not None:
+        return Path(options.own.run)
+    kind, _, name = options.corpus.partition(":")
+    if kind != "builtin":
+        raise UsageError("--run DIR is missing: the run folder to make")
+    return Path("runs") / name.partition(":")[0]
+
+
+def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:
+    """Train in several processes if ``--workers`` asks for them.
+
+    Args:
+        options: With the own options of `add_options`.
+        argv: The command line, passed on to each worker.
+        run: The run folder.
+
+    Returns:
+        False if this process is to train itself: alone, or as one of the workers.
+
+    Raises:
+        UsageError: An invalid number.
+        SystemExit: The workers failed.
+    """
+    workers, restarts = options.own.workers, options.own.restarts
+    for name, value, least in (("workers", workers, 1), ("restarts", restarts, 0)):
+        if value < least:
+            raise UsageError(f"--{name}: expected {least} or more, got {value}")
+    # A worker has the same options as the launcher that started it.
+    if workers == 1 or "TF_CONFIG" in os.environ:
+        return False
+    status = launch(list(argv), workers, restarts, run)
+    if status:
+        raise SystemExit(status)
+    return True

@@ -1,0 +1,210 @@
+"""Translation at the command line: options, input, output columns and warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from jsonargparse import Namespace
+
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Parser
+from keras_transformer.cli.resume_output import appended, skip
+from keras_transformer.cli.streams import (
+    output,
+    output_file,
+    output_path,
+    progress,
+    shows_progress,
+    standard_input,
+)
+from keras_transformer.cli.trained_model import add_translator
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.attention_file import Add
+    from keras_transformer.inference.translator import Progress, Translation, Translator
+
+NAMED_LINES = 5
+"""Lines that a warning names; it counts the others."""
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of ``translate``."""
+    add_translator(parser)
+    add = parser.add_argument
+    add("file", nargs="?", help="Text to translate, UTF-8, .gz too; left out: standard input.")
+    add("--output", metavar="FILE", help="Output file; left out: standard output.")
+    add(
+        "--append",
+        action="store_true",
+        help="Continue the file of --output: as many input lines are skipped as it has lines, "
+        "after an incomplete last line is cut off. The file then grows line by line; without "
+        "--append it appears when all is done.",
+    )
+    add("--prefix", metavar="FILE", help="Text that each translation begins with, line by line.")
+    add("--scores", action="store_true", help="Print scores too.")
+    add("--alignment", action="store_true", help="Print links between words too.")
+    add(
+        "--pieces",
+        action="store_true",
+        help="With --alignment: link subword pieces instead of words, and print the pieces of "
+        "source and translation in two more columns.",
+    )
+    add("--attention", metavar="FILE.npz", help="Save attention and pieces of each line.")
+
+
+def check_options(own: Namespace) -> None:
+    """Refuse contradictory and incomplete options.
+
+    Raises:
+        UsageError: Names the options.
+    """
+    if own.append and own.output is None:
+        raise UsageError("--append goes on with a file: --output FILE is missing")
+    if own.append and own.attention is not None:
+        raise UsageError("expected --append or --attention, not both: FILE.npz is written whole")
+    if own.pieces and not own.alignment:
+        raise UsageError("--pieces changes the links of --alignment: --alignment is missing")
+
+
+def translate_lines(translator: Translator, own: Namespace) -> None:
+    """Translate the input line by line, and warn of translations without an end.
+
+    Args:
+        translator: The trained model.
+        own: The options of `add_options`.
+
+    Raises:
+        UserError: An option, the input or the output cannot be used.
+    """
+    numbered = translator.search.n_best > 1
+    if numbered and (own.alignment or own.attention):
+        raise UsageError(
+            f"--alignment and --attention: expected search.n_best 1, got {translator.search.n_best}"
+        )
+    total = _count_lines(own)
+    unfinished: list[int] = []
+    with (
+        _output(own, numbered) as (stream, done),
+        _attention_output(own.attention) as add_attention,
+        progress(total, done=done, to_file=own.output is not None) as report,
+    ):
+        translations = _translations(translator, own, done, report)
+        for number, translation in enumerate(translations, start=done + 1):
+            add_attention(number, translation.attention)
+            if not translation.finished:
+                unfinished.append(number)
+            for row in rows(translation, own, number if numbered else None):
+                stream.write(f"{row}\n")
+            stream.flush()  # complete lines for a reader, and after a kill
+    if unfinished:
+        print(_warning(unfinished), file=sys.stderr)
+
+
+def _warning(unfinished: Sequence[int]) -> str:
+    named = ", ".join(map(str, unfinished[:NAMED_LINES]))
+    more = ", ..." if len(unfinished) > NAMED_LINES else ""
+    kind = "translation" if len(unfinished) == 1 else "translations"
+    return (
+        f"{len(unfinished)} {kind} stopped at the greatest length (search.max_extra) without an "
+        f"end: of line {named}{more}"
+    )
+
+
+def _count_lines(own: Namespace) -> int | None:
+    """Count the input lines if that is useful and the input can be read twice."""
+    if own.file is None or not Path(own.file).is_file():
+        return None
+    if own.prefix is None and not shows_progress(own.output is not None):
+        return None
+    from keras_transformer.data.lines import read_lines
+
+    total = sum(1 for _ in read_lines(own.file))
+    if own.prefix is not None and Path(own.prefix).is_file():
+        prefixes = sum(1 for _ in read_lines(own.prefix))
+        if prefixes != total:
+            raise UsageError(
+                f"--prefix {own.prefix}: expected a line for each of the {total} lines of "
+                f"{own.file}, got {prefixes}"
+            )
+    return total
+
+
+@contextlib.contextmanager
+def _output(own: Namespace, numbered: bool) -> Iterator[tuple[TextIO, int]]:
+    """Open the output; yield the stream and the number of input lines done before."""
+    if own.append:
+        with appended(output_path(own.output, "--output"), numbered) as (stream, done):
+            yield stream, done
+    else:
+        with output(own.output) as stream:
+            yield stream, 0
+
+
+@contextlib.contextmanager
+def _attention_output(path: str | None) -> Iterator[Add]:
+    """Yield the function that saves the attention of a line."""
+    if path is None:
+        yield lambda number, attention: None
+        return
+    from keras_transformer.inference.attention_file import attention_file
+
+    with output_file(path, "--attention") as place, attention_file(place) as add:
+        yield add
+
+
+def _translations(
+    translator: Translator, own: Namespace, done: int, report: Progress | None
+) -> Iterator[Translation]:
+    """Translate the lines after the first ``done``."""
+    from keras_transformer.data.lines import read_lines
+    from keras_transformer.inference.translator import WINDOW
+
+    interactive = own.file is None and sys.stdin.isatty()
+    if interactive:
+        print("Type sentences; Ctrl-D ends.", file=sys.stderr)
+    lines = standard_input() if own.file is None else read_lines(Path(own.file))
+    prefixes = None if own.prefix is None else read_lines(Path(own.prefix))
+    return translator.translate_stream(
+        skip(lines, done, "input"),
+        1 if interactive else WINDOW,
+        report,
+        done + 1,
+        prefixes=None if prefixes is None else skip(prefixes, done, "--prefix"),
+        attention=bool(own.alignment or own.attention),
+    )
+
+
+def rows(translation: Translation, own: Namespace, number: int | None) -> Iterator[str]:
+    """Yield the output lines of one input line.
+
+    Args:
+        translation: The translation.
+        own: The options that choose columns: ``scores``, ``alignment``, ``pieces``.
+        number: Number of the input line if its alternatives are printed too, else None.
+    """
+    hypotheses = [(translation.text, translation.score)]
+    if number is not None:
+        hypotheses += [(other.text, other.score) for other in translation.alternatives]
+    for text, score in hypotheses:
+        columns = [str(number)] if number is not None else []
+        columns += [f"{score:.4f}"] if own.scores else []
+        columns.append(text)
+        if own.alignment:
+            columns += _alignment(translation, bool(own.pieces))
+        yield "\t".join(columns)
+
+
+def _alignment(translation: Translation, pieces: bool) -> list[str]:
+    attention = translation.attention
+    if attention is None:  # a blank line
+        return [""] * (3 if pieces else 1)
+    links = attention.piece_links if pieces else attention.links
+    columns = [" ".join(f"{source}-{target}" for source, target in links)]
+    if pieces:
+        columns.append(" ".join(attention.source_pieces))
+        columns.append(" ".join(attention.target_pieces))
+    return columns

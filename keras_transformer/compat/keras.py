@@ -1,0 +1,114 @@
+"""Private parts of Keras that training needs, and the overrides that bend `Model.fit`.
+
+All of it was seen in Keras 3.13.2 (TensorFlow 2.20) and Keras 3.15.1 (TensorFlow 2.21), whose
+TensorFlow backends agree in these places. `tests/compat/test_keras.py` fails when one changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class DistributedModel(keras.Model):
+    """Functional model whose `train_step` all-reduces its results itself.
+
+    `fit` works under every strategy, including `MultiWorkerMirroredStrategy`. The model's
+    `train_step` runs in replica context and returns the same float scalars on every replica;
+    `fit` hands them to the callbacks as the logs of the step.
+    """
+
+    train_function: Any
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Return no metrics, so that `fit` reports what `train_step` returns.
+
+        Otherwise `fit` puts the value of Keras' own loss tracker, which nothing updates, in
+        place of the step's loss (`Trainer._get_metrics_result_or_logs`).
+        """
+        return []
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Do nothing: the model is functional and its optimizer is built.
+
+        `TensorFlowTrainer._maybe_symbolic_build` takes one batch more than `fit` trains on,
+        and averages it over the replicas, which fails for dictionaries under several workers
+        and for replica batches of different sizes.
+        """
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Set `train_function`, which runs one step on every replica.
+
+        `TensorFlowTrainer.make_train_function` reduces the results with
+        `strategy.reduce("MEAN", value, axis=0)`, which fails for scalars under several workers.
+        """
+        if self.train_function is not None and not force:
+            return
+        strategy = self.distribute_strategy
+
+        @tf.function(autograph=False, reduce_retracing=True, jit_compile=self.jit_compile)
+        def replica_steps(data: Any) -> Any:
+            return strategy.run(self.train_step, args=(data,))
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def step(iterator: Any) -> dict[str, tf.Tensor]:
+            results = replica_steps(iterator.get_next())
+            return {
+                name: strategy.experimental_local_results(value)[0]
+                for name, value in results.items()
+            }
+
+        self.train_function = step
+
+
+class ReducedGradients:
+    """Mixin for a Keras optimizer that takes gradients already reduced over the replicas.
+
+    Keras' optimizers clip first and sum over the replicas afterwards, so that each replica
+    clips by the norm of its own gradients and training depends on the number of devices.
+    """
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
+        """Return the pairs unchanged (`TFOptimizer` would sum the gradients over replicas)."""
+        return grads_and_vars
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Do nothing (`fit` would end by replacing the weights by their moving average)."""
+
+
+def ema_variables(optimizer: keras.optimizers.Optimizer) -> list[tf.Variable]:
+    """Return the exponential moving average of each trainable weight, in their order.
+
+    Args:
+        optimizer: A built optimizer; without ``use_ema`` the list is empty. Keras has no public
+            access to the averages apart from overwriting the weights by them.
+    """
+    averages = optimizer._model_variables_moving_average if optimizer.use_ema else []
+    return [variable.value for variable in averages]
+
+
+def adam_moments(
+    optimizer: keras.optimizers.Adam, variable: tf.Variable
+) -> tuple[tf.Variable, tf.Variable]:
+    """Return Adam's first and second moment of a weight.
+
+    Args:
+        optimizer: A built Adam. Its public `variables` mix both moments with the averages and
+            the step count, in an order that depends on its options.
+        variable: One of the TensorFlow variables that it was built for, as given to
+            `update_step`.
+    """
+    index = optimizer._get_variable_index(variable)
+    return optimizer._momentums[index].value, optimizer._velocities[index].value
+
+
+def nested_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Return a layer and all layers inside it, at any depth, the outermost first.
+
+    Public `keras.Model.layers` lists the direct parts of a model only, and plain layers have
+    no such list.
+    """
+    return list(layer._flatten_layers())

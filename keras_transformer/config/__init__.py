@@ -1,0 +1,96 @@
+"""The configuration of a run, in frozen dataclasses: one for each section.
+
+The docstring below a field is its documentation: ``--help`` prints it. An invalid value is
+refused when the object is made, with the field, the valid values and the value received.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_transformer.config.data import DataConfig
+from keras_transformer.config.model import ModelConfig
+from keras_transformer.config.search import SearchConfig
+from keras_transformer.config.train import RESUMABLE, WHY_NOT, Precision, TrainConfig
+from keras_transformer.validation import ConfigError, require
+
+__all__ = [
+    "RESUMABLE",
+    "SECTIONS",
+    "WHY_NOT",
+    "Config",
+    "ConfigError",
+    "DataConfig",
+    "ModelConfig",
+    "Precision",
+    "SearchConfig",
+    "TrainConfig",
+    "from_dict",
+    "to_dict",
+]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run: data, network, training and search."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The network."""
+    data: DataConfig = field(default_factory=DataConfig)
+    """The parallel text."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """The optimisation."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """The search."""
+
+    def __post_init__(self) -> None:
+        if self.model.embeddings == "tied":
+            require(
+                self.data.joint,
+                "data.joint",
+                "true for model.embeddings tied (decoder and untied work without)",
+                self.data.joint,
+            )
+        if self.model.positions == "learned":
+            require(
+                self.model.max_positions >= self.data.max_tokens,
+                "model.max_positions",
+                f"at least data.max_tokens ({self.data.max_tokens}) for learned positions",
+                self.model.max_positions,
+            )
+
+
+SECTIONS: dict[str, Any] = {item.name: item.default_factory for item in dataclasses.fields(Config)}
+"""The dataclass of each section by name."""
+
+
+def from_dict(values: dict[str, Any], base: Config | None = None) -> Config:
+    """Build a configuration from nested dictionaries.
+
+    Args:
+        values: ``{"model": {...}, "train": {...}}``; fields left out come from ``base``.
+        base: The configuration to start from; None: the defaults.
+
+    Raises:
+        ConfigError: An unknown section or field, with the valid ones, or an invalid value.
+    """
+    base = base or Config()
+    sections: dict[str, Any] = {}
+    for section, fields in values.items():
+        if section not in SECTIONS:
+            raise ConfigError(f"{section}: expected one of {', '.join(SECTIONS)}")
+        if not isinstance(fields, dict):
+            raise ConfigError(f"{section}: expected fields and values, got {fields!r}")
+        valid = [item.name for item in dataclasses.fields(SECTIONS[section])]
+        for name in fields:
+            if name not in valid:
+                raise ConfigError(f"{section}.{name}: expected one of {', '.join(valid)}")
+        sections[section] = dataclasses.replace(getattr(base, section), **fields)
+    return dataclasses.replace(base, **sections)
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Convert a configuration to nested dictionaries of plain values, for YAML or JSON."""
+    return dataclasses.asdict(config)

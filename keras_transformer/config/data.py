@@ -1,0 +1,54 @@
+"""Section ``data``: parallel text, cleaning and vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from keras_transformer.validation import Range, at_least, check_fields, option, require
+
+Algorithm = Literal["unigram", "bpe"]
+OnLong = Literal["cut", "refuse"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The parallel text, its cleaning and its vocabulary."""
+
+    train: str = "builtin:phrasebook"
+    """Training pairs: a prefix (DIR/train stands for DIR/train.SOURCE and DIR/train.TARGET,
+    or both with .gz), a .tsv or .tsv.gz file, tfds:NAME/CONFIG[:SPLIT], builtin:phrasebook."""
+    dev: str = ""
+    """Held-out pairs that show progress and select the best weights; same forms as data.train.
+    Empty: the validation split of a builtin: or tfds: corpus; other corpora must name it."""
+    source: str = "en"
+    """Source language: suffix of prefix files and language code in TFDS sets."""
+    target: str = "zh"
+    """Target language, likewise; it also selects the tokenizer of BLEU."""
+    algorithm: Algorithm = "unigram"
+    """SentencePiece algorithm."""
+    # 4 special tokens and 256 bytes leave room for some text.
+    vocabulary_size: int = option(10_000, at_least(300))
+    """Vocabulary size; a small corpus gets the largest that it allows."""
+    joint: bool = True
+    """One vocabulary for both languages; tied embeddings need it."""
+    max_tokens: int = option(256, at_least(2))
+    """Longest training sentence in tokens, end token included; longer pairs are dropped and
+    counted in the report. For longer sentences in translation see data.on_long."""
+    on_long: OnLong = "cut"
+    """Longer sentences in translation: cut (with a warning naming the line) or refuse."""
+    max_ratio: float = option(
+        0.0, Range("0 (keep all) or a number above 1", lambda value: value == 0 or value > 1)
+    )
+    """Drop training pairs where one side has more than this many times the tokens of the
+    other; 0 keeps all."""
+    drop_duplicates: bool = False
+    """Drop repeated training pairs."""
+    drop_identical: bool = False
+    """Drop training pairs whose two sides are the same text."""
+
+    def __post_init__(self) -> None:
+        for name in ("train", "source", "target"):
+            value = getattr(self, name)
+            require(bool(value), f"data.{name}", "a non-empty text", value)
+        check_fields(self, "data")

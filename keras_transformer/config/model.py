@@ -1,0 +1,97 @@
+"""Section ``model``: the architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from keras_transformer.validation import NOT_NEGATIVE, POSITIVE, RATE, check_fields, option, require
+
+Norm = Literal["post", "pre"]
+Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+Embeddings = Literal["tied", "decoder", "untied"]
+Attention = Literal["plain", "blockwise"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
+
+    source_vocabulary_size: int = option(0, NOT_NEGATIVE)
+    """Source vocabulary size; 0 takes the tokenizer's."""
+    target_vocabulary_size: int = option(0, NOT_NEGATIVE)
+    """Target vocabulary size; 0 takes the tokenizer's."""
+    encoder_layers: int = option(6, POSITIVE)
+    """Encoder layers, N (section 3.1)."""
+    decoder_layers: int = option(6, POSITIVE)
+    """Decoder layers, N (section 3.1)."""
+    d_model: int = option(512, POSITIVE)
+    """Width of embeddings and sub-layer outputs."""
+    heads: int = option(8, POSITIVE)
+    """Attention heads, h (section 3.2.2)."""
+    d_key: int = option(0, NOT_NEGATIVE)
+    """Query and key width per head, d_k; 0 means d_model / heads."""
+    d_value: int = option(0, NOT_NEGATIVE)
+    """Value width per head, d_v; 0 means d_model / heads."""
+    d_ff: int = option(2048, POSITIVE)
+    """Inner width of the feed-forward network (section 3.3)."""
+    dropout: float = option(0.1, RATE)
+    """Dropout rate of sub-layer outputs and embeddings (section 5.4)."""
+    attention_dropout: float = option(0.1, RATE)
+    """Dropout rate of attention weights."""
+    feed_forward_dropout: float = option(0.0, RATE)
+    """Dropout rate between the two dense layers of the feed-forward network."""
+    norm: Norm = "post"
+    """post: LayerNorm(x + Sublayer(x)), the paper; pre: x + Sublayer(LayerNorm(x))."""
+    positions: Positions = "sinusoidal"
+    """Position encoding: sinusoidal (the paper), learned, rotary, alibi or none."""
+    max_positions: int = option(1024, POSITIVE)
+    """Number of learned positions, at least data.max_tokens; the other encodings have no
+    limit."""
+    embeddings: Embeddings = "tied"
+    """tied: source, target and output projection share one matrix (section 3.4); decoder:
+    target and output projection share one; untied: three matrices."""
+    attention: Attention = "plain"
+    """Attention in training, with the same result: plain keeps the weights of all pairs of
+    positions, so memory grows with the square of the length; blockwise recomputes them in the
+    backward pass, so memory grows with the length, for sentences of several hundred tokens."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "model")
+        if not (self.d_key and self.d_value):
+            require(
+                self.d_model % self.heads == 0,
+                "model.d_model",
+                f"a multiple of model.heads ({self.heads}), or model.d_key and model.d_value set",
+                self.d_model,
+            )
+        if self.positions == "rotary":
+            require(
+                self.key_width % 2 == 0,
+                "model.d_key",
+                "an even width for rotary positions",
+                self.key_width,
+            )
+        if self.embeddings == "tied":
+            require(
+                self.source_vocabulary_size == self.target_vocabulary_size,
+                "model.embeddings",
+                "decoder or untied where the vocabularies differ in size "
+                f"({self.source_vocabulary_size} and {self.target_vocabulary_size})",
+                self.embeddings,
+            )
+
+    @classmethod
+    def of(cls, values: ModelConfig | dict[str, Any]) -> ModelConfig:
+        """Return the configuration itself, or build one from its fields (saved models)."""
+        return values if isinstance(values, ModelConfig) else cls(**values)
+
+    @property
+    def key_width(self) -> int:
+        """Query and key width per head: ``d_key``, or ``d_model / heads`` if that is 0."""
+        return self.d_key or self.d_model // self.heads
+
+    @property
+    def value_width(self) -> int:
+        """Value width per head: ``d_value``, or ``d_model / heads`` if that is 0."""
+        return self.d_value or self.d_model // self.heads

@@ -1,0 +1,65 @@
+"""Section ``search``: beam search and sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keras_transformer.validation import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    check_fields,
+    option,
+    require,
+)
+
+_NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+"""Values of the sampling options that change nothing."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """The search (section 6.1 of "Attention Is All You Need")."""
+
+    beam: int = option(4, POSITIVE)
+    """Hypotheses kept for each sentence; 1 is greedy search."""
+    alpha: float = option(0.6, NOT_NEGATIVE)
+    """Length penalty of Wu et al. (2016): score = log P / ((5 + length) / 6)^alpha."""
+    max_extra: int = option(50, POSITIVE)
+    """Longest output: source length plus this many tokens."""
+    n_best: int = option(1, POSITIVE)
+    """Hypotheses returned for each sentence, best first."""
+    batch_tokens: int = option(4_096, POSITIVE)
+    """Source tokens per batch, padding counted."""
+    min_length: int = option(0, NOT_NEGATIVE)
+    """Shortest output in tokens, end token not counted; never more than the longest output."""
+    no_repeat_ngram: int = option(0, NOT_NEGATIVE)
+    """No sequence of this many tokens occurs twice in an output; 0 allows repetition."""
+    sample: bool = False
+    """Sample tokens at random instead of searching; beam has no effect, n_best is the number
+    of samples. The samples of a sentence depend only on its text and the seed."""
+    temperature: float = option(1.0, POSITIVE)
+    """Softmax temperature of samples: below 1 sharpens, above 1 flattens."""
+    top_k: int = option(0, NOT_NEGATIVE)
+    """Sample from this many most probable tokens; 0 means all."""
+    top_p: float = option(1.0, SHARE)
+    """Sample from the most probable tokens that together have this probability."""
+    seed: int = option(1, NOT_NEGATIVE)
+    """Seed of samples."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "search")
+        require(
+            self.sample or self.n_best <= self.beam,
+            "search.n_best",
+            f"at most search.beam ({self.beam})",
+            self.n_best,
+        )
+        for name, neutral in _NEUTRAL.items():
+            value = getattr(self, name)
+            require(
+                self.sample or value == neutral,
+                f"search.{name}",
+                f"{neutral} where search.sample is false",
+                value,
+            )

@@ -1,0 +1,112 @@
+"""Section ``train``: optimisation, checkpoints and their selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from keras_transformer.validation import NOT_NEGATIVE, POSITIVE, RATE, check_fields, option, require
+
+Precision = Literal["float32", "bfloat16"]
+BestBy = Literal["bleu", "loss"]
+
+WHY_NOT = {
+    "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
+    "device alone",
+}
+"""Values that a user may well try, and the reason why each is refused."""
+
+# micro_batch_tokens changes the order of summation and the dropout masks, no more than other
+# devices would. dev_sentences is not here: BLEU of different sentences cannot
+# be compared.
+RESUMABLE = (
+    "max_steps",
+    "max_minutes",
+    "log_every",
+    "tensorboard",
+    "micro_batch_tokens",
+    "gradient_checkpointing",
+    "patience",
+    "keep_best",
+)
+"""Fields that may change when a run is resumed: neither weights nor data depend on them."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The optimisation (section 5). The defaults are the paper's base model."""
+
+    max_steps: int = option(100_000, POSITIVE)
+    """Total optimizer steps."""
+    max_minutes: float = option(0.0, NOT_NEGATIVE)
+    """Stop after this many minutes of training, those before a --resume included; 0: no
+    limit."""
+    batch_tokens: int = option(25_000, POSITIVE)
+    """Target tokens per batch over all devices and workers, padding not counted; source
+    tokens have the same limit."""
+    micro_batch_tokens: int = option(0, NOT_NEGATIVE)
+    """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
+    update is that of the whole batch, in less memory; only dropout draws other numbers. 0: one
+    micro-batch."""
+    warmup_steps: int = option(4_000, POSITIVE)
+    """Steps of rising learning rate (section 5.3)."""
+    learning_rate_factor: float = option(1.0, POSITIVE)
+    """Factor of the paper's learning rate; the peak is factor / sqrt(d_model * warmup)."""
+    adam_beta_1: float = option(0.9, RATE)
+    """Adam's decay of the first moment."""
+    adam_beta_2: float = option(0.98, RATE)
+    """Adam's decay of the second moment."""
+    adam_epsilon: float = option(1e-9, POSITIVE)
+    """Adam's epsilon."""
+    clip_norm: float = option(0.0, NOT_NEGATIVE)
+    """Clip gradients to this global norm; 0 does not clip."""
+    label_smoothing: float = option(0.1, RATE)
+    """Probability mass spread evenly over the vocabulary (section 5.4)."""
+    checkpoint_every: int = option(1_000, POSITIVE)
+    """Steps between checkpoints; each measures dev loss and dev BLEU."""
+    average: int = option(5, POSITIVE)
+    """Number of last checkpoints averaged at the end (section 6.1); the average is kept if it
+    does better on the dev set."""
+    ema_decay: float = option(0.0, RATE)
+    """Decay of an exponential moving average of the weights, such as 0.999; also tried at the
+    end. 0: none."""
+    keep_best: int = option(1, POSITIVE)
+    """Number of best checkpoints whose weights are kept: the best in best.weights.h5; with 2
+    or more, each in best/STEP.weights.h5 too."""
+    best_by: BestBy = "bleu"
+    """Selection of the best weights: highest dev bleu, or lowest dev loss (also if
+    dev_sentences is 0)."""
+    patience: int = option(0, NOT_NEGATIVE)
+    """Stop after this many checkpoints without improvement; 0 never stops early."""
+    dev_sentences: int = option(1_000, NOT_NEGATIVE)
+    """Number of first dev sentences translated greedily at each checkpoint; 0 measures no
+    BLEU."""
+    log_every: int = option(50, POSITIVE)
+    """Steps between two progress lines."""
+    tensorboard: bool = False
+    """Write scalars, dev translations and attention maps for TensorBoard into the run folder;
+    needs the package tensorboard."""
+    seed: int = option(1, NOT_NEGATIVE)
+    """Seed of weights, dropout and data order."""
+    precision: Precision = "float32"
+    """Arithmetic of the layers; weights, loss and softmax stay in float32."""
+    jit: bool = False
+    """Compile the training step with XLA; batches then come in a few fixed shapes."""
+    gradient_checkpointing: bool = False
+    """Compute the activations inside each layer again in the backward pass instead of keeping
+    them: less memory, or larger batches, for the time of a second forward pass."""
+
+    def __post_init__(self) -> None:
+        require(
+            str(self.precision) != "float16",
+            "train.precision",
+            f"float32 or bfloat16 ({WHY_NOT['float16']})",
+            self.precision,
+        )
+        check_fields(self, "train")
+        require(
+            not (self.jit and self.micro_batch_tokens),
+            "train.micro_batch_tokens",
+            "0 with train.jit, which needs whole batches of fixed shapes",
+            self.micro_batch_tokens,
+        )

@@ -1,0 +1,86 @@
+"""Encoding of lines and prefixes, and their limits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from keras_transformer.config import DataConfig
+from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.inference.translation import TranslationError
+
+logger = logging.getLogger(__name__)
+
+
+def encode_lines(
+    tokenizer: SentencePiece, lines: Sequence[str], data: DataConfig, name: str, first_line: int
+) -> list[list[int]]:
+    """Encode lines, cut or refused if they are too long.
+
+    Args:
+        tokenizer: Tokenizer of their language.
+        lines: Any text.
+        data: ``max_tokens``, END counted, and ``on_long``.
+        name: Kind of line, for messages.
+        first_line: Number of the first line, for messages.
+
+    Returns:
+        The ids of each line without END; none for a blank line.
+
+    Raises:
+        TranslationError: A line is too long and ``data.on_long`` is "refuse".
+    """
+    encoded = tokenizer.encode(lines)
+    most = data.max_tokens
+    for place, ids in enumerate(encoded):
+        if len(ids) < most:  # END is the one more
+            continue
+        number = first_line + place
+        if data.on_long == "refuse":
+            raise TranslationError(
+                f"{name} {number}: expected at most {most} tokens (data.max_tokens), got "
+                f"{len(ids) + 1}; split it, or set data.on_long to cut"
+            )
+        logger.warning(
+            "%s %d: %d tokens, cut to %d (data.max_tokens)", name, number, len(ids) + 1, most
+        )
+        encoded[place] = ids[: most - 1]
+    return encoded
+
+
+def encode_prefixes(
+    tokenizer: SentencePiece,
+    prefixes: Sequence[str],
+    sources: Sequence[Sequence[int]],
+    max_extra: int,
+    first_line: int,
+) -> list[list[int]]:
+    """Encode target prefixes that leave room for END.
+
+    Args:
+        tokenizer: Tokenizer of the target language.
+        prefixes: A prefix for each source; blank ones leave the translation free.
+        sources: Ids of the source lines without END.
+        max_extra: Tokens that a translation may have more than its source.
+        first_line: Number of the first line, for messages.
+
+    Returns:
+        The ids of each prefix.
+
+    Raises:
+        TranslationError: The counts differ, or a prefix is longer than its translation may be.
+    """
+    if len(prefixes) != len(sources):
+        raise TranslationError(
+            f"prefixes: expected one for each line, got {len(prefixes)} for {len(sources)} lines "
+            f"from line {first_line} on"
+        )
+    encoded = tokenizer.encode(prefixes)
+    for place, (source, prefix) in enumerate(zip(sources, encoded, strict=True)):
+        most = len(source) + max_extra - 1
+        if source and len(prefix) > most:
+            raise TranslationError(
+                f"prefix {first_line + place}: expected at most {most} tokens (those of its "
+                f"line and search.max_extra, less the end), got {len(prefix)}"
+            )
+    return encoded

@@ -1,0 +1,95 @@
+"""N-best lists: the best hypotheses with distinct texts.
+
+Several hypotheses may give one text, as different segmentations of it or because spaces are
+normalised. The best of them stays, with its own score: scores are not added up.
+
+Shapes: B batch, M hypotheses of the search, N places of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from keras_transformer.config import SearchConfig
+from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.inference.plain_text import plain
+from keras_transformer.inference.search.hypotheses import NEG_INF, Hypotheses
+from keras_transformer.inference.translation import Alternative, Translation
+
+
+def read_translations(
+    hypotheses: Hypotheses, target: SentencePiece, search: SearchConfig
+) -> list[Translation]:
+    """Detokenise the hypotheses of a batch.
+
+    Args:
+        hypotheses: From ``generate.generate``.
+        target: Tokenizer of the target language.
+        search: ``n_best`` distinct texts are kept of a beam search; of sampling every sample.
+
+    Returns:
+        A translation for each sentence, without attention.
+    """
+    lengths, scores, finished = (
+        values.numpy() for values in (hypotheses.lengths, hypotheses.scores, hypotheses.finished)
+    )
+    tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)
+    ids = [row[:length].tolist() for row, length in zip(tokens, lengths.flat, strict=True)]
+    texts = [plain(text) for text in target.decode(ids)]
+    count = lengths.shape[1]  # M
+    translations = []
+    for sentence in range(len(lengths)):
+        own = texts[sentence * count : (sentence + 1) * count]
+        # Empty places come last; a first hypothesis of length 0 stands if no token is allowed.
+        real = max(int((lengths[sentence] > 0).sum()), 1)
+        places = range(real) if search.sample else distinct_places(own[:real], search.n_best)
+        best, *others = places
+        translations.append(
+            Translation(
+                text=own[best],
+                score=float(scores[sentence, best]),
+                finished=bool(finished[sentence, best]),
+                alternatives=tuple(
+                    Alternative(own[place], float(scores[sentence, place])) for place in others
+                ),
+            )
+        )
+    return translations
+
+
+def distinct_places(texts: Sequence[str], n_best: int) -> list[int]:
+    """Return the places of the first ``n_best`` distinct texts, in order; fewer if there are."""
+    first: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        first.setdefault(text, place)
+    return list(first.values())[:n_best]
+
+
+def select_distinct(
+    texts: tf.Tensor, scores: tf.Tensor, lengths: tf.Tensor, n_best: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Select the hypotheses of ``distinct_places`` in a graph.
+
+    Args:
+        texts: (B, M) string, hypotheses best first.
+        scores: (B, M) float32.
+        lengths: (B, M) int32, 0 in empty places.
+        n_best: N, at most M.
+
+    Returns:
+        Texts (B, N) string and scores (B, N) float32, the best first; "" and -1e9 in empty
+        places.
+    """
+    places = tf.range(tf.shape(texts)[1])
+    earlier = places[:, None] > places  # (M, M)
+    equal = tf.equal(texts[:, :, None], texts[:, None, :])  # (B, M, M)
+    repeats = tf.reduce_any(equal & earlier, axis=2)
+    # A first hypothesis of length 0 stands for itself: the search allows no token.
+    distinct = ((lengths > 0) | (places == 0)) & ~repeats  # (B, M)
+    # Of equal values top-k takes the first ones: the order stays.
+    selected, order = tf.math.top_k(tf.cast(distinct, tf.int32), n_best)
+    texts, scores = (tf.gather(values, order, batch_dims=1) for values in (texts, scores))
+    real = selected > 0  # (B, N)
+    return tf.where(real, texts, ""), tf.where(real, scores, NEG_INF)

@@ -1,0 +1,40 @@
+"""Length penalty and forced scores.
+
+Shapes: B batch, T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from keras_transformer.special_tokens import PAD
+
+
+def length_penalty(lengths: tf.Tensor, alpha: tf.Tensor | float) -> tf.Tensor:
+    """Compute ((5 + length) / 6)^alpha, equation 14 of Wu et al. (2016).
+
+    Args:
+        lengths: Tokens of hypotheses, END counted; integers of any shape.
+        alpha: 0 leaves log-probabilities as they are; larger values favour longer hypotheses.
+            A number, or float32 that broadcasts with ``lengths``.
+
+    Returns:
+        float32 of their common shape, the divisor of log-probabilities.
+    """
+    return ((5.0 + tf.cast(lengths, tf.float32)) / 6.0) ** alpha
+
+
+def forced_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Compute the log-probability of each given token after the given tokens before it.
+
+    Args:
+        logits: (B, T, V) of any float type, from the full forward pass.
+        labels: (B, T) int32, the tokens to score, END last, padded.
+
+    Returns:
+        (B, T) float32, 0 at padding: a row's sum is log P(tokens | source).
+    """
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=tf.cast(logits, tf.float32)
+    )
+    return tf.where(labels == PAD, 0.0, -losses)

@@ -1,0 +1,81 @@
+"""A run written for CTranslate2, with its SentencePiece models."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+
+from keras_transformer.config import SearchConfig
+from keras_transformer.data.tokenizer import PAD, START
+from keras_transformer.inference.plain_text import plain
+from keras_transformer.run import Run
+from keras_transformer.serving.ctranslate2 import spec
+from keras_transformer.serving.dev_bleu import Log
+from keras_transformer.serving.settings import BYTES, Precision
+
+# Minimum of encoded positions: the tokens that CTranslate2 reads by default.
+_POSITIONS = 1_024
+
+
+class CTranslate2Writer:
+    """Writer of a model for CTranslate2; see ``serving.export.Writer``."""
+
+    def __init__(self, run: Run, search: SearchConfig, max_tokens: int, dtype: Precision) -> None:
+        spec.check(run.config.model)
+        self._model = run.model()
+        self.tokenizer = run.tokenizer()
+        self.parameters: int = self._model.count_params()
+        # float32 weights are written too, to be compared with.
+        width = BYTES[dtype] + BYTES["float32"] * (dtype != "float32")
+        self.bytes = width * self.parameters
+        self.libraries: dict[str, str] = {"ctranslate2": ctranslate2.__version__}
+        self._config = run.config.model
+        self._dtype = dtype
+        self._positions = max(_POSITIONS, max_tokens + search.max_extra)
+        self._batch_tokens = search.batch_tokens
+        self._options = {
+            "beam_size": search.beam,
+            "length_penalty": search.alpha,
+            "num_hypotheses": search.n_best,
+            "max_input_length": max_tokens,
+            "max_decoding_length": max_tokens - 1 + search.max_extra,  # END does not count
+            "min_decoding_length": search.min_length,
+            "no_repeat_ngram_size": search.no_repeat_ngram,
+            "disable_unk": True,
+            "suppress_sequences": [[name] for name in self.tokenizer.target.pieces([PAD, START])],
+        }
+
+    def write(self, folder: Path, name: str, log: Log) -> None:
+        """Write the model and the SentencePiece models."""
+        self._save(folder, self._dtype)
+        self.tokenizer.save(folder)
+
+    def interface(self) -> dict[str, Any]:
+        """Return the arguments of ``ctranslate2.Translator.translate_batch`` for the card."""
+        return {"format": "ctranslate2", "translate_batch": self._options}
+
+    def translate(self, folder: Path, lines: list[str]) -> list[str]:
+        """Translate with CTranslate2 and the options of the card."""
+        translator = ctranslate2.Translator(str(folder))
+        source = self.tokenizer.source
+        tokens = [source.pieces(ids) for ids in source.encode(lines)]
+        results = translator.translate_batch(
+            tokens, max_batch_size=self._batch_tokens, batch_type="tokens", **self._options
+        )
+        target = self.tokenizer.target
+        return [plain(target.join(result.hypotheses[0])) for result in results]
+
+    def translate_float32(self, folder: Path, lines: list[str]) -> list[str]:
+        """Translate with float32 weights, written into a temporary folder."""
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            self._save(Path(temporary), "float32")
+            return self.translate(Path(temporary), lines)
+
+    def _save(self, folder: Path, dtype: Precision) -> None:
+        model_spec = spec.build_spec(
+            self._model, self._config, self.tokenizer, self._positions, dtype
+        )
+        model_spec.save(str(folder))

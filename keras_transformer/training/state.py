@@ -1,0 +1,44 @@
+"""State of a training run that several of its parts share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import keras
+
+
+@dataclasses.dataclass
+class TrainingState:
+    """Progress of a run beside its weights; each field has one writer.
+
+    Checkpoints save and restore ``seconds``, ``best_score`` and ``best_step``, and the optimizer
+    with its step count. The other fields belong to the running process.
+
+    Args:
+        optimizer: The built optimizer, which counts the steps.
+    """
+
+    optimizer: keras.optimizers.Optimizer
+    seconds: float = 0.0
+    """Training time up to the last checkpoint, by the chief's clock, equal on all workers.
+    Written by `Trainer` when it saves."""
+    best_score: float = -math.inf
+    """Selection score of the best weights so far. Written by `BestWeights`."""
+    best_step: int = 0
+    """Step of the last checkpoint that was the best when it was scored; averages do not count.
+    Written by `BestWeights`."""
+    signal: int = 0
+    """Number of the stop signal that this process has received, or 0. Written by the handler
+    in `stopping`."""
+    interrupted: bool = False
+    """Whether any worker has received a stop signal, as agreed after the last step. Written by
+    `Progress`."""
+    unsaved: bool = False
+    """Whether steps were taken since the last checkpoint. Set by `Progress`, cleared by
+    `Trainer` when it saves."""
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps taken since the beginning of the run."""
+        return int(self.optimizer.iterations.value.numpy())

@@ -1,0 +1,83 @@
+"""Retries and paths, shared by the clients."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from client import Failure, Retries, TransientFailure, predict_path
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Requested waits; none takes time."""
+    asked: list[float] = []
+
+    def wait(self: threading.Event, timeout: float) -> bool:
+        asked.append(timeout)
+        return False
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    return asked
+
+
+def test_waits_double_and_half_of_each_is_random(waits: list[float]) -> None:
+    retries = Retries(attempts=100, first=1.0, most=20.0)
+
+    for _ in range(50):
+        for attempt in (1, 2, 3, 7):
+            assert retries.again(attempt)
+
+    for index, bound in enumerate((1.0, 2.0, 4.0)):
+        seen = waits[index::4]
+        assert bound / 2 <= min(seen) < max(seen) <= bound
+    assert set(waits[3::4]) == {20.0}  # 64 would be too long
+
+
+def test_server_may_request_a_longer_wait_up_to_a_limit(waits: list[float]) -> None:
+    retries = Retries(attempts=3, first=1.0, most=20.0)
+
+    assert retries.again(1, at_least=7.0)
+    assert retries.again(1, at_least=3600.0)
+
+    assert waits == [7.0, 20.0]
+
+
+def test_attempts_are_limited_and_can_be_stopped() -> None:
+    retries = Retries(attempts=2, first=0.001)
+
+    assert retries.again(1)
+    assert not retries.again(2)
+    retries.stop()
+    assert not retries.again(1)
+
+
+def test_call_repeats_transient_failures_only(waits: list[float]) -> None:
+    outcomes: list[Exception | str] = [
+        TransientFailure("busy", 7.0),
+        TransientFailure("late"),
+        "ok",
+    ]
+
+    def send() -> str:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    assert Retries(attempts=3, first=1.0).call(send) == "ok"
+    assert waits[0] == 7.0
+    assert 1.0 <= waits[1] <= 2.0
+    outcomes += [TransientFailure("busy"), TransientFailure("late"), "ok"]
+    with pytest.raises(Failure, match=r"^late \(2 tries\)$"):
+        Retries(attempts=2).call(send)
+    outcomes[:] = [Failure("wrong", 2), "ok"]
+    with pytest.raises(Failure, match="wrong"):
+        Retries(attempts=2).call(send)
+    assert outcomes == ["ok"]
+
+
+def test_path_of_predict() -> None:
+    assert predict_path("en/de") == "/v1/models/en%2Fde:predict"
+    assert predict_path("m", version=3) == "/v1/models/m/versions/3:predict"
+    assert predict_path("m", label="a b") == "/v1/models/m/labels/a%20b:predict"
