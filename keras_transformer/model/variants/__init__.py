@@ -8,7 +8,7 @@ To add one:
    Register the class with `keras.saving.register_keras_serializable("keras_transformer")`.
 2. Give it a name: one line in a table of `model/components.py`. A choice that there is no table
    for yet gets a table there, and a function that the layers call.
-3. Add the name to the option's choices in `config.py`.
+3. Add the name to the option's choices in `config/model.py`.
 
 The paper's files stay as they are. A variant may import them, never `encoder`, `decoder` or
 `transformer`, which are composed of it. Another kind of encoder or decoder is chosen in
