@@ -361,7 +361,7 @@ def state(folder: Path) -> dict[str, bytes]:
     ("words", "messages"),
     [
         ("", ("en-de: exists already; go on with it by --resume, or name another --run",)),
-        ("--resume --model.d_ff 64", ("begun with other values: model.d_ff: 32, now 64",)),
+        ("--resume --model.d_ff 64", ("started with other values: model.d_ff: 32, now 64",)),
         ("--resume --preset big", ("model.d_model: 16, now 1024", "train.average: 2, now 20")),
         ("--resume --data.vocabulary_size 500", ("data.vocabulary_size: 10000, now 500",)),
         ("--resume --train.seed 2", ("train.seed: 1, now 2",)),
