@@ -15,6 +15,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 if not os.environ.get("KERAS_TRANSFORMER_GPU"):  # the expected numbers are those of a CPU
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+if os.environ.get("PYTEST_XDIST_WORKER"):
+    # One worker per core: more threads wait for each other longer than they compute.
+    os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 
@@ -63,9 +66,9 @@ def talkative() -> Callable[[Any], Any]:
     def change(model: Any) -> Any:
         random = np.random.default_rng(7)
         for weight in model.weights:  # wide, so that some tokens are clearly better than others
-            noise = random.normal(0.0, 1.2, weight.shape)
+            offset = random.normal(0.0, 1.2, weight.shape)
             # Gains and biases start from 1 and 0; matrices start at random, which must not count.
-            weight.assign(weight + noise if len(weight.shape) == 1 else noise)
+            weight.assign(weight + offset if len(weight.shape) == 1 else offset)
         # Mostly words rather than bytes, and END often enough.
         (table,) = model.get_layer("projection").weights
         rows = table.numpy()

@@ -49,9 +49,9 @@ def random_model(seed: int, **options):
     model = transformer.build(config)
     random = np.random.default_rng(seed)
     for weight in model.weights:
-        noise = random.normal(0.0, 0.6, weight.shape)
+        offset = random.normal(0.0, 0.6, weight.shape)
         # Gains and biases keep their 1 and 0; random initial matrices must not count.
-        weight.assign(weight + noise if len(weight.shape) == 1 else noise)
+        weight.assign(weight + offset if len(weight.shape) == 1 else offset)
     return model
 
 

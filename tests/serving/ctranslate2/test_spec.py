@@ -94,8 +94,8 @@ def lively(model):
     """
     random = np.random.default_rng(11)
     for weight in model.weights:
-        noise = random.normal(0.0, 0.7, weight.shape)
-        weight.assign(weight + noise if len(weight.shape) == 1 else noise)
+        offset = random.normal(0.0, 0.7, weight.shape)
+        weight.assign(weight + offset if len(weight.shape) == 1 else offset)
     embeddings = [transformer.source_embedding, transformer.target_embedding]
     for layer in {find(model) for find in [*embeddings, transformer.projection]}:
         layer.matrix.assign(0.2 * layer.matrix)  # else the model would repeat its input
