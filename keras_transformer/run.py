@@ -256,14 +256,14 @@ def versions() -> dict[str, Any]:
 def _check_free(path: Path) -> None:
     """Refuse a path at which no run folder can be created."""
     if path.name in ("", ".."):  # "." has no name either
-        raise RunError(f"{path}: expected the name of a folder to make")
+        raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():
         if any(path.iterdir()):
             raise RunError(
-                f"{path}: exists already; go on with it by --resume, or name another --run"
+                f"{path}: exists already; continue it with --resume, or choose another --run"
             )
     elif path.exists() or path.is_symlink():
-        raise RunError(f"{path}: expected a folder to make, found something else there")
+        raise RunError(f"{path}: expected a new folder, found a file or link there")
 
 
 def _count_parameters(weights: Path) -> int:

@@ -109,13 +109,13 @@ def test_existing_files_are_not_touched(
     (tmp_path / "file").write_text("2")
     (tmp_path / "link").symlink_to("nowhere")
     for name, message in (
-        ("full", "full: exists already; go on with it by --resume, or name another --run"),
-        ("file", "file: expected a folder to make, found something else"),
-        ("link", "link: expected a folder to make, found something else"),
+        ("full", "full: exists already; continue it with --resume, or choose another --run"),
+        ("file", "file: expected a new folder, found a file or link"),
+        ("link", "link: expected a new folder, found a file or link"),
         ("file/run", "file/run: cannot be written: "),
-        (".", "expected the name of a folder to make"),
-        ("..", "expected the name of a folder to make"),
-        ("/", "expected the name of a folder to make"),
+        (".", "expected the name of a new folder"),
+        ("..", "expected the name of a new folder"),
+        ("/", "expected the name of a new folder"),
     ):
         with pytest.raises((RunError, FileError), match=message):
             create(Path(name), config)

@@ -40,12 +40,12 @@ def try_averages(parts: TrainingParts) -> None:
     if "averaged" in untried:
         count = len(parts.checkpoints.averaged_steps())
         title = f"average of the last {count} checkpoints"
-        _try(parts, "average", title, parts.checkpoints.average(), {"averaged": count})
+        _score_average(parts, "average", title, parts.checkpoints.average(), {"averaged": count})
     if "ema_decay" in untried:
-        _try(parts, "ema", "EMA", ema, {"ema_decay": parts.config.ema_decay})
+        _score_average(parts, "ema", "EMA", ema, {"ema_decay": parts.config.ema_decay})
 
 
-def _try(
+def _score_average(
     parts: TrainingParts,
     kind: str,
     title: str,

@@ -89,9 +89,9 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self._directory}: cannot write the checkpoint of step {step}: {_reason(error)}"
             ) from error
-        *_, newest = steps = self.steps()
-        # One more than are averaged, in case the newest is damaged.
-        kept = {newest, *self._regular(steps)[-self._keep - 1 :]}
+        steps = self.steps()
+        # One more than the average needs, in case the newest is damaged.
+        kept = {steps[-1], *self._regular(steps)[-self._keep - 1 :]}
         for old in set(steps) - kept:
             self._remove(old)
 

@@ -69,11 +69,11 @@ class DevSet:
         """Number of sentences that are translated for BLEU."""
         return len(self._sources)
 
-    def evaluate(self, between: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
+    def evaluate(self, after_batch: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
         """Score the current weights.
 
         Args:
-            between: Called after each batch; an exception that it raises ends the evaluation.
+            after_batch: Called after each batch; an exception that it raises ends the evaluation.
 
         Returns:
             The scores (``dev_bleu`` only if ``train.dev_sentences`` is not 0), and the
@@ -82,7 +82,7 @@ class DevSet:
         total = np.zeros(3)
         for inputs, labels in dataset(self._store, self._plan, repeat=False):
             total += self._sums(inputs, labels).numpy()
-            between()
+            after_batch()
         loss, log_loss, tokens = total
         scores = {
             "dev_loss": float(loss / tokens),
@@ -90,7 +90,7 @@ class DevSet:
         }
         if not self._sources:
             return scores, []
-        found = self._translator.translate(self._sources, progress=lambda count: between())
+        found = self._translator.translate(self._sources, progress=lambda count: after_batch())
         translations = [item.text for item in found]
         scores["dev_bleu"] = bleu(translations, [self._references], self._language)
         return scores, translations

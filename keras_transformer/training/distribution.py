@@ -27,9 +27,8 @@ WORKER_LOST = 75
 SLURM_PORT = 8888
 """Port of a node's first worker in a Slurm job; the second one has the next port."""
 
-
-# Errors that another worker cannot cause.
-_OWN_FAULTS = (
+# Errors that are never the effect of a lost worker.
+_LOCAL_ERRORS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
@@ -88,8 +87,8 @@ class Distribution:
     @property
     def shards(self) -> Shards:
         """The shards of each batch that this worker's devices take."""
-        here = self.devices // self.workers
-        return Shards(self.devices, self.worker * here, here)
+        per_worker = self.devices // self.workers
+        return Shards(self.devices, self.worker * per_worker, per_worker)
 
     def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
         """Broadcast the chief's values; every worker calls this and waits for the others.
@@ -118,7 +117,7 @@ class Distribution:
         """
         try:
             yield
-        except _OWN_FAULTS:
+        except _LOCAL_ERRORS:
             raise
         except tf.errors.OpError as error:
             if self.workers == 1:
@@ -150,8 +149,8 @@ class Distribution:
             replica = tf.distribute.get_replica_context()
             # A worker with several devices counts once.
             first = replica.replica_id_in_sync_group % self.shards.count == 0
-            mine = tf.where(first, own, tf.zeros_like(own))
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            counted = tf.where(first, own, tf.zeros_like(own))
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, counted)
 
         return self.strategy.experimental_local_results(self.strategy.run(replica_sum))[0]
 

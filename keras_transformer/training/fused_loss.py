@@ -82,15 +82,15 @@ def _fused(
     def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
         wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
         terms = softmax_terms(rows, matrix, labels, weights)
-        right = tf.gather(wide_matrix, labels)  # (N, D)
+        label_rows = tf.gather(wide_matrix, labels)  # (N, D)
         mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
-        right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
+        label_logits = tf.reduce_sum(wide_rows * label_rows, axis=1)  # (N,)
         mean_logits = tf.linalg.matvec(wide_rows, mean)  # (N,)
-        loss = terms.log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
+        loss = terms.log_sums - (1 - smoothing) * label_logits - smoothing * mean_logits
 
         # d loss / d z = softmax(z) - (1 - e) onehot(label) - e / V. It is multiplied with E and
         # with the rows term by term, so that only the softmax is V wide.
-        row_gradient = terms.for_rows - (1 - smoothing) * right - smoothing * mean
+        row_gradient = terms.for_rows - (1 - smoothing) * label_rows - smoothing * mean
         weighted_rows = weights[:, None] * wide_rows
         vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
         matrix_gradient = tf.tensor_scatter_nd_sub(
@@ -105,7 +105,7 @@ def _fused(
                 tf.cast(upstream * matrix_gradient, matrix.dtype),
             )
 
-        log_loss = tf.reduce_sum(weights * (terms.log_sums - right_logits))
+        log_loss = tf.reduce_sum(weights * (terms.log_sums - label_logits))
         return (tf.reduce_sum(weights * loss), log_loss), gradient
 
     return compute(rows, matrix)
@@ -120,10 +120,11 @@ def _softmax_terms(
     exponentials = tf.exp(logits - highest)
     total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (N, 1)
     # To divide (N, D) by the total afterwards saves a pass over (N, V).
-    narrow = tf.cast(exponentials, rows.dtype)
-    for_rows = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
+    exponentials = tf.cast(exponentials, rows.dtype)
+    for_rows = tf.cast(tf.matmul(exponentials, matrix), tf.float32) / total  # (N, D)
     scaled = tf.cast(rows, tf.float32) * weights[:, None] / total
-    for_matrix = tf.matmul(narrow, tf.cast(scaled, rows.dtype), transpose_a=True)
+    scaled = tf.cast(scaled, rows.dtype)
+    for_matrix = tf.matmul(exponentials, scaled, transpose_a=True)  # (V, D)
     log_sums = (highest + tf.math.log(total))[:, 0]
     return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
@@ -134,21 +135,18 @@ def _softmax_terms_of_pass(
     """Compute all rows at once, with oneDNN's softmax, which reads the logits fewer times."""
     logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
     softmax = tf.nn.softmax(logits)
-    right, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
+    label_logits, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
     # logsumexp(z) = z - log P for any token, unless P is 0 or close to the smallest float.
     log_sums = tf.cond(
         tf.reduce_all(probability > 1e-30),
-        lambda: right - tf.math.log(probability),
+        lambda: label_logits - tf.math.log(probability),
         lambda: tf.reduce_logsumexp(logits, axis=1),
     )
-    narrow = tf.cast(softmax, rows.dtype)
+    softmax = tf.cast(softmax, rows.dtype)
     scaled = rows * tf.cast(weights, rows.dtype)[:, None]
-    for_matrix = tf.matmul(narrow, scaled, transpose_a=True)
-    return _SoftmaxTerms(
-        log_sums,
-        tf.cast(tf.matmul(narrow, matrix), tf.float32),
-        tf.cast(for_matrix, tf.float32),
-    )
+    for_rows = tf.cast(tf.matmul(softmax, matrix), tf.float32)  # (N, D)
+    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)  # (V, D)
+    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
 
 def _softmax_terms_in_passes(

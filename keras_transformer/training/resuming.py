@@ -57,7 +57,7 @@ def open_run(
                 raise
             distribution.broadcast_from_chief([1.0])
         else:
-            opened = _open_after_chief(config, path, resume, distribution)
+            opened = _open_as_worker(config, path, resume, distribution)
         yield opened
 
 
@@ -81,7 +81,7 @@ def _open_as_chief(
     return run, run.prepare_again(log) if accept_changes else run.prepared(log)
 
 
-def _open_after_chief(
+def _open_as_worker(
     config: Config, path: Path, resume: bool, distribution: Distribution
 ) -> tuple[Run, Prepared]:
     if not all(distribution.broadcast_from_chief([0.0])):

@@ -105,11 +105,11 @@ def _check_graph(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
 
 def _check_symbolic(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
     symbols = [keras.KerasTensor(_any_length(x), x.dtype.name) for x in inputs]
-    for said, real in zip(
+    for declared, actual in zip(
         _tensors(call(layer, *symbols)), _tensors(call(layer, *inputs)), strict=True
     ):
-        assert keras.backend.standardize_dtype(real.dtype) == said.dtype
-        tf.TensorShape(said.shape).assert_is_compatible_with(real.shape)
+        assert keras.backend.standardize_dtype(actual.dtype) == declared.dtype
+        tf.TensorShape(declared.shape).assert_is_compatible_with(actual.shape)
 
 
 def _check_training_step(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:

@@ -60,7 +60,7 @@ def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
 
 def test_an_existing_run_is_not_overwritten(trained: Run) -> None:
     before = (trained.path / "metrics.jsonl").read_text()
-    with pytest.raises(RunError, match="exists already; go on with it by --resume"):
+    with pytest.raises(RunError, match="exists already; continue it with --resume"):
         trainer.train(trained.config, trained.path)
     assert (trained.path / "metrics.jsonl").read_text() == before
 
