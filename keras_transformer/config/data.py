@@ -27,7 +27,7 @@ class DataConfig:
     """Target language, likewise; it also selects the tokenizer of BLEU."""
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
-    # 4 special tokens and 256 bytes leave room for some text.
+    # The minimum leaves room for some text beside 4 special tokens and 256 bytes.
     vocabulary_size: int = option(10_000, at_least(300))
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True

@@ -14,11 +14,10 @@ WHY_NOT = {
     "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
     "device alone",
 }
-"""Values that a user may well try, and the reason why each is refused."""
+"""Values that users may try, and the reason why each is refused."""
 
-# micro_batch_tokens changes the order of summation and the dropout masks, no more than other
-# devices would. dev_sentences is not here: BLEU of different sentences cannot
-# be compared.
+# micro_batch_tokens changes only the order of summation and the dropout masks, as other devices
+# would. dev_sentences is missing, because BLEU of different sentences cannot be compared.
 RESUMABLE = (
     "max_steps",
     "max_minutes",
