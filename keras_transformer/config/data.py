@@ -27,7 +27,7 @@ class DataConfig:
     """Target language, as data.source; it also selects the tokenizer of BLEU."""
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
-    # The minimum leaves room for some text beside 4 special tokens and 256 bytes.
+    # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
     vocabulary_size: int = option(10_000, at_least(300))
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True

@@ -44,7 +44,7 @@ class TrainConfig:
     tokens have the same limit."""
     micro_batch_tokens: int = option(0, NOT_NEGATIVE)
     """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
-    update is that of the whole batch, in less memory; only dropout masks differ. 0: one
+    update equals that of the whole batch except for dropout masks, in less memory. 0: one
     micro-batch."""
     warmup_steps: int = option(4_000, POSITIVE)
     """Steps of rising learning rate (section 5.3)."""

@@ -148,6 +148,7 @@ class Decoder(LayerStack):
             for layer in self.layers:
                 x = self.apply_layer(layer, x, *inputs, training=training)
             return self.apply_final_norm(x)
+        # Without gradient checkpointing, which returns a single tensor.
         weights = []
         for layer in self.layers:
             x, cross = layer(x, *inputs, training=training, return_weights=True)

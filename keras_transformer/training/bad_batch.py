@@ -20,7 +20,7 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
     Args:
         folder: The run folder.
         prepared: The data of the run.
-        plan: Its batches, among them that of the step.
+        plan: The batches of the run.
         step: 1 or more.
 
     Returns:

@@ -69,7 +69,7 @@ class BestWeights:
 
         Args:
             model: The model with the weights of the checkpoint.
-            records: All records of metrics.jsonl, that of the checkpoint included.
+            records: All records of metrics.jsonl, including the checkpoint's.
             step: Step of the checkpoint.
         """
         if self._writes and step in self._ranked_steps(records):

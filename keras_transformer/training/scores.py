@@ -20,7 +20,7 @@ class Example(NamedTuple):
 
 
 def perplexity(log_loss: float) -> float:
-    """Return exp of the mean -log P of a token; infinity where that overflows."""
+    """Return exp of the mean -log P of a token; infinity if it overflows."""
     return math.exp(log_loss) if log_loss < 700 else math.inf
 
 

@@ -44,9 +44,9 @@ class TranslationModel(DistributedModel):
     """Transformer whose training step normalises by the number of real tokens.
 
     Loss and tokens are summed over the micro-batches of each device, then over the devices of
-    all workers. The gradient of the sum is divided by the number of tokens, then clipped. So
-    devices and micro-batches do not change the update, which is that of the mean over all real
-    tokens of the batch. (Keras divides by rows and devices, clips on each device, and counts each
+    all workers. The gradient of the sum is divided by the number of tokens, then clipped. So it
+    is the gradient of the mean over all real tokens of the batch, for any number of devices and
+    micro-batches. (Keras divides by rows and devices, clips on each device, and counts each
     accumulated micro-batch as a step of the learning rate schedule.)
 
     Build it by `transformer.build(config, dtype, TranslationModel)`, then call `configure`.

@@ -42,7 +42,7 @@ def train(
     Every worker of a cluster calls this with the same arguments (see `Distribution`).
 
     Args:
-        config: The configuration; on resuming, that of the run with the user's changes.
+        config: The configuration; to resume, the run's own with any changes.
         path: The run folder to create or resume, the same one for all workers.
         resume: Whether to resume.
         devices: As for `Distribution`.

@@ -43,7 +43,7 @@ def current_dropout_seed() -> tf.Tensor | None:
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Dropout(keras.layers.Layer):
-    """Inverted dropout from a seed: of its own in each call, or that of `dropout_seed`.
+    """Inverted dropout, with a new seed for each call or the seed of `dropout_seed`.
 
     One random word gives four elements 8 bits each. 8 bits allow only rates of n / 256: each call
     rounds ``rate`` up or down at random, so that every element is dropped with exactly the

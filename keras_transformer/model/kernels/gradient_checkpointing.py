@@ -22,10 +22,10 @@ from keras_transformer.model.kernels.dropout import Dropout, current_dropout_see
 
 
 def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
-    """Call a layer in training mode, and once more in the backward pass.
+    """Call a layer in training mode, and again in the backward pass.
 
-    Both calls use the same dropout seed: that of `dropout_seed`, or else one that the layer's
-    first `Dropout` draws.
+    Both calls use the same dropout seed: the one of `dropout_seed`, or a new one from the layer's
+    first `Dropout`.
 
     Args:
         layer: A built layer whose only state is its weights and its dropouts' generators.

@@ -12,7 +12,7 @@ from keras_transformer.model.attention import MultiHeadAttention
 class AlibiAttention(MultiHeadAttention):
     """Self-attention with a penalty for the distance between query and key.
 
-    Arguments are those of `MultiHeadAttention`.
+    The arguments are as for `MultiHeadAttention`.
     """
 
     def score_bias(self, distance: tf.Tensor) -> tf.Tensor:

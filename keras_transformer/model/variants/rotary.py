@@ -13,7 +13,7 @@ from keras_transformer.model.positions import sinusoidal_angles
 class RotaryAttention(MultiHeadAttention):
     """Self-attention with queries and keys rotated by their positions.
 
-    Arguments are those of `MultiHeadAttention`; the key width is even.
+    The arguments are as for `MultiHeadAttention`; the key width is even.
     """
 
     def encode_positions(self, x: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:

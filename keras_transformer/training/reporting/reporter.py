@@ -1,4 +1,4 @@
-"""Reporting beside the run log: step metrics, TensorBoard, curves."""
+"""Reporting in addition to the run log: step metrics, TensorBoard, curves."""
 
 from __future__ import annotations
 

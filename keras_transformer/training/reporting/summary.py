@@ -62,7 +62,7 @@ def _parameters(model: keras.Model) -> str:
 
 def _memory(model: keras.Model, config: Config, activations: int, micro_batches: int) -> str:
     """Describe the memory of one device, for all weights and its shard of a batch."""
-    weights = 4 * model.count_params()  # float32, whatever the layers compute in
+    weights = 4 * model.count_params()  # float32 in any precision
     sizes = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
     if micro_batches > 1:
         sizes["gradients"] *= 2  # of a micro-batch, and accumulated
