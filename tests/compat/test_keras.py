@@ -1,4 +1,4 @@
-"""Each private part of Keras that the package uses does what it is used for."""
+"""Private parts of Keras: each one exists and does what the package uses it for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keras_transformer.compat.keras import (
 
 
 class Counting(DistributedModel):
-    """y = w x; its steps count the batches that they see."""
+    """y = w x, with steps that count their batches."""
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         inputs, targets = data
@@ -47,7 +47,7 @@ class ReducedSgd(ReducedGradients, keras.optimizers.SGD):
 
 
 def fit(model: Counting, values: list[float]) -> tuple[list[dict[str, float]], list[float]]:
-    """Train on batches of one number each; give the logs of the steps and what was read."""
+    """Train on batches of one number each; return the logs of the steps and the batches read."""
     read: list[float] = []
 
     def batches() -> Any:
@@ -97,7 +97,7 @@ def test_the_overridden_methods_of_models_exist_with_these_arguments(name: str) 
 
 
 def test_without_the_overrides_fit_reads_a_batch_more(strategy: tf.distribute.Strategy) -> None:
-    """If this fails, Keras needs the override of `_maybe_symbolic_build` no longer."""
+    """If this fails, the override of `_maybe_symbolic_build` is no longer needed."""
 
     class Plain(keras.Model):
         train_step = Counting.train_step
@@ -119,7 +119,7 @@ def test_the_overridden_methods_of_optimizers_exist(name: str) -> None:
 def test_gradients_are_applied_without_another_reduction(
     strategy: tf.distribute.Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`apply` goes through `_all_reduce_sum_gradients`, whose result it uses."""
+    """`apply` calls `_all_reduce_sum_gradients` and uses its result."""
     with strategy.scope():
         variable = keras.Variable([1.0])
         optimizer = ReducedSgd(1.0)

@@ -1,4 +1,4 @@
-"""Masks: one polarity, made from the ids, of no fixed length."""
+"""Attention masks: one polarity, any length."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from keras_transformer.training.stopping import Stopped, check_signal, deferred_
 
 @pytest.fixture
 def state() -> Iterator[TrainingState]:
-    """State of a training; the handlers of both signals are those of before afterwards."""
+    """State of a training; the handlers of both signals are restored afterwards."""
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     yield TrainingState(SimpleNamespace())
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def interrupted(state: TrainingState, *numbers: int) -> int:
-    """Send signals while they are deferred; give the number that the state has after the first."""
+    """Send signals while they are deferred; return the state's signal after the first."""
     first, *more = numbers
     with deferred_signals(state):
         signal.raise_signal(first)
