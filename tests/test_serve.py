@@ -198,7 +198,7 @@ def hammer(server, stop, answers, failures):
 
 
 @pytest.mark.slow
-def test_versions_change_under_load_and_the_server_stops_in_order(serve, models, tmp_path):
+def test_versions_change_under_load_and_accepted_requests_are_finished(serve, models, tmp_path):
     """Predict, switch to a new version under load, and end while requests are on their way."""
     server = serve("--log_requests")
     assert server.predict("hello", "") == ["HELLO!0", "!0"]
@@ -257,7 +257,7 @@ def test_a_damaged_newest_version_does_not_keep_the_server_down(serve, models, t
 
 
 @pytest.mark.slow
-def test_grace_has_an_end(serve):
+def test_the_server_ends_after_the_grace_period(serve):
     server = serve("--grace_s", "1")
     body = json.dumps({"instances": ["endless"]}).encode()
 

@@ -54,7 +54,7 @@ def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_closed_standard_output_is_no_error_of_the_file(tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_not_reported_as_a_file_error(tmp_path: Path) -> None:
     def write() -> None:
         with streams.output_file(str(tmp_path / "a.npz"), "--attention") as place:
             place.touch()

@@ -223,7 +223,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
-def test_more_characters_than_the_vocabulary_holds(algorithm: str) -> None:
+def test_more_characters_than_the_vocabulary_size(algorithm: str) -> None:
     lines = ["".join(chr(0x4E00 + (i * 7 + j) % 2000) for j in range(20)) for i in range(600)]
     config = DataConfig(algorithm=algorithm, vocabulary_size=300)  # type: ignore[arg-type]
     model = Tokenizer.train(lines, lines, config).source

@@ -178,7 +178,7 @@ def test_every_document_is_linked_and_in_the_site() -> None:
         assert re.search(rf"(?<![\w/]){document.name}", site), document.name
 
 
-def test_replaced_names_do_not_come_back() -> None:
+def test_documents_use_the_terms_of_the_project() -> None:
     for document in [*ALL, *sorted((ROOT / "configs").glob("*.yaml"))]:
         content = document.read_text(encoding="utf-8")
         for pattern in REPLACED:

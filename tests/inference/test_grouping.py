@@ -30,7 +30,7 @@ def test_batches_by_hand():
     assert list(batches([], tokens=8, rows=5)) == []
 
 
-def test_windows_read_no_further_than_asked():
+def test_windows_read_only_their_lines():
     read = []
 
     def lines():
@@ -61,7 +61,7 @@ def test_calls_run_at_the_same_time():
     assert sorted(parallel_map(lambda _: both.wait(), range(2), 2)) == [0, 1]
 
 
-def test_after_an_error_nothing_new_begins():
+def test_after_an_error_no_call_starts():
     begun = []
 
     def compute(number):

@@ -88,7 +88,7 @@ def test_two_segmentations_of_one_text_by_hand(tokenizer):
     check_lists(python, graph, 3)
 
 
-def test_a_first_hypothesis_without_tokens_stands():
+def test_an_empty_best_hypothesis_is_kept():
     hypotheses = Hypotheses(
         tokens=tf.zeros([1, 2, 0], tf.int32),
         lengths=tf.zeros([1, 2], tf.int32),
@@ -101,7 +101,7 @@ def test_a_first_hypothesis_without_tokens_stands():
     check_lists(python, graph, 2)
 
 
-def test_samples_may_be_equal():
+def test_samples_may_repeat():
     hypotheses = Hypotheses(
         tokens=tf.constant([[[4, END, 0], [5, 6, END]]]),
         lengths=tf.constant([[2, 3]]),

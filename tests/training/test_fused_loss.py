@@ -92,7 +92,7 @@ def test_bfloat16_features_give_a_close_loss_in_float32() -> None:
     assert float(rough.loss) == pytest.approx(float(exact.loss), rel=2e-2)
 
 
-def test_labels_that_the_model_rules_out_have_their_true_loss() -> None:
+def test_improbable_labels_have_their_true_loss() -> None:
     # P(label) = e^-200 is no float32 any more; -log P is, computed from logits 200 and 0.
     features = tf.constant([[[1.0], [-1.0]]])
     matrix = tf.constant([[0.0], [-200.0], [0.0]])
