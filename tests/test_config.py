@@ -1,4 +1,4 @@
-"""The configuration: presets, dictionaries, and every value that is refused."""
+"""The configuration: presets, dictionaries, refused values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines in, lines out, with a scripted translator."""
+"""Translation at the command line, with a scripted translator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reversing:
 
 
 def looking(line: str) -> Attention:
-    """Each character a piece, each piece looks where it comes from, the end to the end."""
+    """Attention: a token per character; each attends to its own source, the end to the end."""
     size = len(line)
     weights = np.eye(size + 1, dtype=np.float32)
     weights[:size, :size] = weights[:size, :size][::-1]

@@ -71,7 +71,7 @@ def stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_standard_input_is_split_at_line_feeds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of form feed, no-break space and line separator none ends a line; a blank line is one."""
+    """Form feed, no-break space and line separator end no line; a blank line counts."""
     text = "\ufeffone\r\n\na\x0cb\u00a0c\u2028d\nlast"
 
     assert stdin(text.encode(), monkeypatch) == ["one", "", "a\x0cb\u00a0c\u2028d", "last"]

@@ -20,7 +20,7 @@ from keras_transformer.compat.keras import (
 
 
 class Counting(DistributedModel):
-    """y = w x; its steps count the batches that they see."""
+    """y = w x; its steps count their batches."""
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         inputs, targets = data
@@ -97,7 +97,7 @@ def test_the_overridden_methods_of_models_exist_with_these_arguments(name: str) 
 
 
 def test_without_the_overrides_fit_reads_a_batch_more(strategy: tf.distribute.Strategy) -> None:
-    """If this fails, Keras needs the override of `_maybe_symbolic_build` no longer."""
+    """If this fails, the override of `_maybe_symbolic_build` is no longer needed."""
 
     class Plain(keras.Model):
         train_step = Counting.train_step
@@ -119,7 +119,7 @@ def test_the_overridden_methods_of_optimizers_exist(name: str) -> None:
 def test_gradients_are_applied_without_another_reduction(
     strategy: tf.distribute.Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`apply` goes through `_all_reduce_sum_gradients`, whose result it uses."""
+    """`apply` calls `_all_reduce_sum_gradients` and uses its result."""
     with strategy.scope():
         variable = keras.Variable([1.0])
         optimizer = ReducedSgd(1.0)

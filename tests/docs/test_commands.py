@@ -139,7 +139,7 @@ def test_commands_run(document: Path, workspace: Path) -> None:
 
 
 def test_invalid_options_are_refused_by_the_stand_in(workspace: Path) -> None:
-    """A stand-in passes wrong options on, and their refusal with it."""
+    """A stand-in passes options on, so invalid ones are refused as usual."""
     done = subprocess.run(
         ["python", "-m", "keras_transformer.train", "--no_such_option", "1"],
         cwd=workspace,

@@ -25,7 +25,7 @@ def test_batches_hold_each_item_once_within_both_limits(lengths, tokens, rows):
 
 
 def test_batches_by_hand():
-    # Sorted: 9, 4, 4, 3, 1. The first is longer than 8 and stands alone; two of 4 fill 8.
+    # Sorted: 9, 4, 4, 3, 1. The first is longer than 8 and a batch of its own; two of 4 fill 8.
     assert list(batches([4, 1, 9, 4, 3], tokens=8, rows=5)) == [[2], [0, 3], [4, 1]]
     assert list(batches([], tokens=8, rows=5)) == []
 

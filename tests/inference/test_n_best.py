@@ -53,7 +53,7 @@ def lists(hypotheses: Hypotheses, tokenizer, decode, n_best: int):
 
 
 def check_lists(python, graph, n_best: int) -> None:
-    """Check that both agree, and that free places of the graph are empty."""
+    """Check that both agree, and that the graph fills unused places with ""."""
     for own, places in zip(python, graph, strict=True):
         free = n_best - len(own)
         assert [text for text, _ in places] == [text for text, _ in own] + [""] * free
@@ -149,7 +149,7 @@ def test_texts_differ_and_have_their_best_forced_scores(
             )
             if length
         ]
-        # Every distinct text is used before a place stays empty.
+        # A place is empty only if there are no more distinct texts.
         every = Ambiguous().decode([tokens for tokens, _, _ in rows])
         assert len(own) == min(len(set(every)), n_best)
         ends = []

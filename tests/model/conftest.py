@@ -1,4 +1,4 @@
-"""What the tests of the network share: small models, and the checks every layer must pass."""
+"""Fixtures of the network tests: small models, and checks for every layer."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _call(layer: Any, *inputs: Any, training: bool | None = None) -> Any:
 
 @pytest.fixture(scope="session")
 def check_layer() -> Callable[..., None]:
-    """The layer harness: what must hold for every layer.
+    """The layer harness: checks for every layer.
 
     ``check_layer(make, *inputs, call=...)``: ``make(**options)`` makes a layer, where the
     options are a dtype or nothing; ``call(layer, *inputs)`` or the same with ``training``

@@ -89,7 +89,7 @@ def test_arguments_come_from_the_configuration() -> None:
 
 
 class _NoResidual(SublayerConnection):
-    """A variant of the laboratory: LayerNorm(Sublayer(x))."""
+    """An experimental variant: LayerNorm(Sublayer(x))."""
 
     def call(self, x: Any, sublayer: Any, training: bool = False) -> Any:
         return self.normalization(sublayer(x), training=training)
@@ -114,7 +114,7 @@ def test_a_variant_is_added_by_a_class_and_a_line_in_a_table(
         np.testing.assert_allclose(found, logits[:, position], atol=1e-5)
 
 
-# What may import what
+# Imports
 
 
 def _imports(file: Path) -> set[str]:

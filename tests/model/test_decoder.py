@@ -109,7 +109,7 @@ def test_later_tokens_change_no_earlier_output(
     np.testing.assert_array_equal(plain, other)
     for one, two in zip(weights, other_weights, strict=True):
         np.testing.assert_array_equal(one[:, :, :2], two[:, :, :2])
-    # What is changed is seen from there on.
+    # A change affects this position and later ones.
     assert (other[:, 2:] != output[:, 2:]).numpy().any(axis=-1).all()
 
 

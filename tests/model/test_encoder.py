@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.model.encoder import Encoder, EncoderLayer
 
-# Two sentences of four places, the second with one padding.
+# Two sentences of four positions, the second with one padding.
 MASK = tf.constant([[True, True, True, True], [True, True, True, False]])[:, None, None, :]
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
@@ -80,7 +80,7 @@ def test_padding_changes_nothing(positions: str, tiny_config: Any, scatter: Any)
     changed = encoder(other, MASK).numpy()
     np.testing.assert_array_equal(changed[0], output[0])
     np.testing.assert_array_equal(changed[1, :3], output[1, :3])
-    # Every real token is seen, by the tokens on both sides of it.
+    # Every real token changes the output at both sides of it.
     other = x.copy()
     other[1, 1] += 1.0
     assert (encoder(other, MASK).numpy()[1, [0, 2]] != output[1, [0, 2]]).any(axis=-1).all()

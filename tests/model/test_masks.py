@@ -1,4 +1,4 @@
-"""Masks: one polarity, made from the ids, of no fixed length."""
+"""Masks: one polarity, computed from the ids, for any length."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_look_ahead_allows_the_position_and_earlier_ones() -> None:
 
 def test_look_ahead_from_a_later_position_is_a_part_of_the_whole() -> None:
     whole = look_ahead_mask(7, 7)[0, 0]
-    # Queries 4 to 6 and keys 3 to 6: the first query stands at 1, seen from the first key.
+    # Queries 4 to 6 and keys 3 to 6: the first query is at position 1, counted from the first key.
     np.testing.assert_array_equal(look_ahead_mask(3, 4, first=1)[0, 0], whole[4:7, 3:7])
     np.testing.assert_array_equal(look_ahead_mask(2, 3, first=-1)[0, 0], whole[2:4, 3:6])
 

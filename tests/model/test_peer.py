@@ -1,4 +1,4 @@
-"""Layers of KerasHub, which keras-nlp brings, as an independent opinion on ours."""
+"""Layers compared with those of KerasHub (in keras-nlp)."""
 
 from __future__ import annotations
 

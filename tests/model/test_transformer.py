@@ -1,4 +1,4 @@
-"""The whole network: what it may see, how it runs, what it shares."""
+"""The whole network: causality, padding, precision, training, shared matrices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _logits(model: keras.Model, source: Any, target: Any, training: bool = False
     return model(inputs, training=training).numpy()
 
 
-# What may be seen
+# Causality and padding
 
 
 @ALL_OPTIONS
@@ -196,7 +196,7 @@ def test_fit_changes_every_weight(tiny_config: Any) -> None:
     before = model.get_weights()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.5), loss, jit_compile=False)
-    # Every place is real, so that every learned position is used.
+    # No padding, so that every learned position is used.
     source, target = np.tile(SOURCE[:1], (2, 1)), np.tile(SOURCE[:1], (2, 1))
     history = model.fit({"source": source, "target": target}, target, epochs=2, verbose=0)
     losses = history.history["loss"]
@@ -227,7 +227,7 @@ def test_a_vocabulary_size_of_zero_is_refused(name: str, tiny_config: Any) -> No
         transformer.build(config)
 
 
-# What is shared
+# Shared matrices
 
 
 @pytest.mark.parametrize(("embeddings", "matrices"), [("tied", 1), ("decoder", 2), ("untied", 3)])

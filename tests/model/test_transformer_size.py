@@ -1,4 +1,4 @@
-"""How many weights the network has: the presets, and every row of the paper's Table 3."""
+"""Number of parameters of the presets and of every row of the paper's Table 3."""
 
 from __future__ import annotations
 

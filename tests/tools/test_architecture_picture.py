@@ -1,4 +1,4 @@
-"""The picture of the imports: levels, edges that a longer way replaces, circles."""
+"""The picture of the imports: levels, edges that follow from others, cycles."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Reversal:
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Draw no curves, which takes longer than the training; list the runs instead."""
+    """Draw no curves, because that takes longer than the training; list the runs instead."""
     runs: list[Path] = []
     monkeypatch.setattr(curves, "write", lambda path, *rest: runs.append(path))
     return runs
@@ -108,7 +108,7 @@ def complete(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Ru
 
 @pytest.fixture(scope="session")
 def complete_resumed(complete: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same, as if killed before the checkpoint of step 3, and resumed."""
+    """As `complete`, but killed before the checkpoint of step 3 and resumed."""
     copy = Run.open(shutil.copytree(complete.path, tmp_path_factory.mktemp("runs") / "resumed"))
     remove_checkpoints(copy, 3, 4)
     with pytest.MonkeyPatch.context() as monkeypatch:

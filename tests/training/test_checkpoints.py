@@ -158,7 +158,7 @@ def test_incomplete_checkpoints_are_removed(tmp_path: Path) -> None:
 
 
 def test_checkpoints_of_stops_replace_no_regular_one(tmp_path: Path) -> None:
-    """The average at the end takes what it would have taken without any stop."""
+    """The average at the end uses the same checkpoints as without a stop."""
     checkpoints = saved(tmp_path, 2, 4, 5)
     assert checkpoints.steps() == [2, 4, 5]
     for step in (7, 8):

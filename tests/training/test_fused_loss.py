@@ -1,4 +1,4 @@
-"""Projection and loss in one, held against the plain loss."""
+"""Projection and loss in one function, compared with the plain loss."""
 
 from __future__ import annotations
 

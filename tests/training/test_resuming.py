@@ -38,7 +38,7 @@ from tests.training.helpers import (
 def test_stopped_by_the_clock_and_resumed_equals_never_stopped(
     reversal: Reversal, trained: Run, tmp_path: Path
 ) -> None:
-    """Step 1 lies between two checkpoints; those after it lie where they always do."""
+    """Step 1 is between two checkpoints; the later ones are at their usual steps."""
     run = trainer.train(reversal(max_minutes=1e-6), tmp_path / "run")
     assert steps(run) == [1, 1]
     run = trainer.train(with_train(run.config, max_minutes=0.0), run.path, resume=True)
@@ -190,7 +190,7 @@ def test_resuming_a_finished_run_changes_nothing_and_draws_missing_curves(
 
 
 def test_a_better_average_stays_best_when_the_run_continues(trained_copy: Run) -> None:
-    """No checkpoint holds its score, as it is scored after the last one."""
+    """No checkpoint has its score, because it is scored after the last one."""
     found = records(trained_copy)
     found[-1]["dev_loss"] = 0.01
     text = "".join(json.dumps(record) + "\n" for record in found)

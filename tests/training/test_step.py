@@ -53,7 +53,7 @@ def batch(source: list[list[int]], labels: list[list[int]]) -> Any:
 
 
 def sharded(batches: Any, shards: Shards) -> Iterator[Any]:
-    """As `data.batches.dataset` shards: row by row, a row of padding where none is left."""
+    """Shard as `data.batches.dataset` does: row by row, filled up with rows of padding."""
     for source, labels in batches:
         for shard in range(shards.first, shards.first + shards.count):
             rows = slice(shard, None, shards.total)

@@ -13,7 +13,7 @@ from keras_transformer.training.stopping import Stopped, check_signal, deferred_
 
 @pytest.fixture
 def state() -> Iterator[TrainingState]:
-    """State of a training; the handlers of both signals are those of before afterwards."""
+    """State of a training; the handlers of both signals are restored afterwards."""
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     yield TrainingState(SimpleNamespace())
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before

@@ -1,4 +1,4 @@
-"""Caches of incremental decoding: slots, and who attends to them."""
+"""Caches of incremental decoding: slots, and the hypotheses that attend to them."""
 
 from __future__ import annotations
 

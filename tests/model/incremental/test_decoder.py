@@ -118,7 +118,7 @@ def test_a_source_of_padding_is_finite_and_changes_no_other(tiny_model: Any) -> 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
 def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions)
-    # After two steps each sentence goes on from other prefixes, one of them twice.
+    # After two steps each sentence continues other prefixes, one of them twice.
     parents = tf.constant([[2, 0, 0], [0, 2, 1]])
     order = [2, 0, 0, 3, 5, 4]
     target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
@@ -146,7 +146,7 @@ def test_slots_of_no_row_are_dropped(positions: str, tiny_model: Any) -> None:
     order = [1, 1, 1, 5, 3, 3]
     target = np.concatenate([TARGET[order, :3], TARGET[:, 3:]], axis=1)
     expected = _full(model, SOURCE, target)[:, -1]
-    # Of each of the 3 positions one slot is seen in the first sentence, 2 in the other.
+    # Hypotheses attend to one slot per position in the first sentence, to 2 in the other.
     for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
         kept = step.select_and_reserve(state, sentences, 2)
         assert int(kept.filled) == filled

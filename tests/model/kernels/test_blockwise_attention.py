@@ -89,7 +89,7 @@ def _assert_close(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
     block=st.integers(1, 12),
     causal=st.booleans(),
     alibi=st.booleans(),
-    # Which axes of the mask (B, H, T, S) have more than one place.
+    # Axes of the mask (B, H, T, S) that have more than one entry.
     axes=st.none() | st.tuples(*[st.booleans()] * 4),
     share=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
 )
@@ -162,7 +162,7 @@ def test_large_scores_do_not_overflow() -> None:
 
 
 def test_bfloat16_is_summed_in_float32() -> None:
-    # Ones over 4,096 keys: added up in bfloat16, a sum stands still at 256.
+    # Ones over 4,096 keys: a sum in bfloat16 would stop at 256.
     ones = tf.ones([1, 1, 4096, 4], tf.bfloat16)
     output, *gradients = _results(_blockwise(16), ones[:, :, :1], ones, ones, ones[:, :, :1])
     np.testing.assert_array_equal(tf.cast(output, tf.float32), np.ones((1, 1, 1, 4)))
@@ -222,7 +222,7 @@ def test_blocks_have_the_dropout_rate_and_different_masks() -> None:
     for factors in (one, two):
         np.testing.assert_allclose(factors[factors != 0.0], 1.0 / 0.75, rtol=1e-4)
         assert abs((factors == 0.0).mean() - 0.25) < 5 * (0.25 * 0.75 / 10_000) ** 0.5
-    # Independent blocks agree on a place with probability 0.25² + 0.75² = 0.625.
+    # Independent blocks agree in an element with probability 0.25² + 0.75² = 0.625.
     assert abs(((one == 0.0) == (two == 0.0)).mean() - 0.625) < 5 * (0.625 * 0.375 / 1e4) ** 0.5
 
 

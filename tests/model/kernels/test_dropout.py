@@ -20,8 +20,8 @@ def test_dropped_fraction_and_scale_of_the_rest(rate: float) -> None:
     output = Dropout(rate, seed=1)(tf.ones([201, 201]), training=True).numpy()
     kept = output != 0.0
     np.testing.assert_allclose(output[kept], 1.0 / (1.0 - rate), rtol=1e-4)
-    # Within 5 standard deviations of 40,401 coins, in all and on every fourth place alone;
-    # the share itself is one of the two next to the rate that 256 levels know.
+    # Within 5 standard deviations of 40,401 draws, in all and in every fourth element alone;
+    # the dropped fraction is one of the two multiples of 1/256 next to the rate.
     deviation = math.sqrt(rate * (1 - rate) / kept.size) + 1 / 256 / 5
     assert abs(kept.mean() - (1 - rate)) < 5 * deviation
     for first in range(4):  # of the four elements that one random word decides over
@@ -30,12 +30,12 @@ def test_dropped_fraction_and_scale_of_the_rest(rate: float) -> None:
 
 
 def test_a_rate_that_is_no_multiple_of_1_in_256_is_met_on_average() -> None:
-    # 0.1 lies between 25/256 and 26/256: each call drops one of these shares.
+    # 0.1 lies between 25/256 and 26/256: each call drops one of these fractions.
     layer = Dropout(0.1, seed=1)
     shares = np.array(
         [1 - np.mean(layer(tf.ones([2_000]), training=True).numpy() != 0.0) for _ in range(400)]
     )
-    # 800,000 coins and 400 choices of a share: within 5 standard deviations.
+    # 800,000 draws and 400 choices of a fraction: within 5 standard deviations.
     deviation = math.sqrt(0.1 * 0.9 / 800_000 + 0.6 * 0.4 / 256**2 / 400)
     assert abs(shares.mean() - 0.1) < 5 * deviation
 
@@ -115,7 +115,7 @@ def test_dropout_seed_determines_the_masks() -> None:
             assert (two(x, training=True).numpy() != drawn[-1]).any()
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
-    # It has left no trace: outside, the generator goes on as if nothing had been.
+    # No effect outside: the generator of the layer continues as without it.
     np.testing.assert_array_equal(one(x, training=True), Dropout(0.5, seed=7)(x, training=True))
 
 

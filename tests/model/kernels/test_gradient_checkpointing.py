@@ -66,7 +66,7 @@ def test_gradients_equal_those_without_checkpointing(
     models = _models(tiny_config, scatter, **fields)
     expected, found = (run(model, INPUTS, FACTORS) for model in models)
     _assert_close(found, expected)
-    # Were the dropout another, they would be far off.
+    # Other dropout masks would give very different gradients.
     with dropout_seed(SEED + 1):
         other = tf.reduce_sum(models[1](INPUTS, training=True) * FACTORS)
     assert abs(other - expected[0]) > 1e-2
@@ -105,7 +105,7 @@ print(peaks[1] - peaks[0], peaks[3] - peaks[0])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_step_needs_a_fraction_of_the_memory() -> None:
-    """Were the second computation merged with the first, or done early, it would save nothing."""
+    """A second pass that is merged with the first, or runs early, would save no memory."""
     command = [sys.executable, "-c", _MEMORY]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     again, kept = map(int, done.stdout.split()[-2:])
@@ -153,7 +153,7 @@ def test_without_a_dropout_seed_the_second_pass_has_the_same_masks(tiny_config: 
     with tf.GradientTape() as tape:
         tape.watch(x)
         output = checkpointed(layer, x, mask)
-    # What happens between the passes: other calls draw, and a step changes the weights.
+    # Between the passes other calls draw random numbers, and a step changes the weights.
     assert (checkpointed(layer, x, mask) != output).numpy().any()
     for weight in layer.weights:
         weight.assign(weight + 0.1)
@@ -186,7 +186,7 @@ def test_outside_of_training_it_is_an_ordinary_call(tiny_config: Any, scatter: A
 
 @pytest.mark.slow
 def test_gradients_on_two_replicas(tiny_config: Any, scatter: Any) -> None:
-    """Two CPU devices, in a process of their own: a process can be split only at its start."""
+    """Two CPU devices, in a new process: they must be set before TensorFlow starts."""
     done = subprocess.run([sys.executable, "-c", _REPLICAS], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     assert float(done.stdout.split()[-1]) < 1e-5
@@ -235,7 +235,7 @@ def test_configuration_includes_gradient_checkpointing(tiny_config: Any) -> None
     encoder = Encoder(tiny_config(), gradient_checkpointing=True)
     twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(encoder))
     assert twin.gradient_checkpointing
-    # What was saved before there was a choice.
-    old = encoder.get_config()
-    del old["gradient_checkpointing"]
-    assert not Encoder.from_config(old).gradient_checkpointing
+    # The default without the field.
+    partial = encoder.get_config()
+    del partial["gradient_checkpointing"]
+    assert not Encoder.from_config(partial).gradient_checkpointing

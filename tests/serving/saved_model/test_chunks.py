@@ -1,4 +1,4 @@
-"""Chunks of a batch: which rows are computed together, and the order of the results."""
+"""Chunks of a batch: grouping of the rows, order of the results."""
 
 from __future__ import annotations
 

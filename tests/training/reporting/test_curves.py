@@ -1,4 +1,4 @@
-"""Curves of a run. Reading a figure's lines needs matplotlib; failing does not."""
+"""Curves of a run; only the tests that read a figure need matplotlib."""
 
 from __future__ import annotations
 

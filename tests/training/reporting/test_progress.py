@@ -146,7 +146,7 @@ def test_a_signal_to_another_worker_stops_this_one(steps: Callable[..., Steps]) 
 def test_speed_is_that_of_the_whole_interval(
     steps: Callable[..., Steps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where a line of progress came in between."""
+    """Also if there was a progress line in between."""
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     run = steps(log_every=2)

@@ -25,7 +25,7 @@ needs_both = pytest.mark.skipif(
 
 
 def events(run: Path) -> dict[tuple[str, str], list[int]]:
-    """The steps of each tag in each folder, file after file, doubled ones twice."""
+    """The steps of each tag in each folder, file after file, with repetitions."""
     found: dict[tuple[str, str], list[int]] = {}
     for file in sorted((run / "tensorboard").glob("*/*.tfevents.*")):
         for record in tf.data.TFRecordDataset(str(file)):
