@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UserError(ValueError):
-    """An input, option or file of the user cannot be used; the message gives the reason.
+    """An input, option or file that cannot be used; the message gives the reason.
 
     Every entry point prints the message alone and exits with status 2.
     """

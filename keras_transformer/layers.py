@@ -1,4 +1,4 @@
-"""The paper's components as Keras layers, to compose models from."""
+"""The paper's components as Keras layers, for models of your own."""
 
 from __future__ import annotations
 

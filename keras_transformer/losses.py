@@ -1,8 +1,8 @@
 """Label-smoothed cross-entropy for plain ``compile`` and ``fit``.
 
-Keras adds up gradients over replicas and scales the loss by 1 / replicas only if it is not a
-scalar already. So this loss returns a value per token, and the division by the number of real
-tokens is a weight that `weight_tokens` computes from the whole batch, before it is distributed.
+Keras sums gradients over replicas, but scales the loss by 1 / replicas only if it is not yet a
+scalar. So this loss returns a value per token. `weight_tokens` computes weights that divide by
+the number of real tokens of the whole batch, before the batch is distributed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from keras_transformer.training.loss import token_losses
 
 
 def weight_tokens(inputs: Any, labels: tf.Tensor) -> tuple[Any, tf.Tensor, tf.Tensor]:
-    """Add sample weights that turn Keras' mean over positions into a mean over real tokens.
+    """Add sample weights that make Keras' mean over positions a mean over real tokens.
 
     Map it over batches: ``dataset.padded_batch(...).map(weight_tokens)``.
 
@@ -38,8 +38,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy against (1 - e) · label + e / V, which ignores padding.
 
     With the weights of `weight_tokens` it is the mean over the real tokens of the batch, also
-    under a distribution strategy whose replicas have equally many rows. Without them it is the
-    mean over all positions, padding counted as 0.
+    under a distribution strategy if all replicas have the same number of rows. Without them it
+    is the mean over all positions, and padding counts as 0.
 
     Args:
         smoothing: e, probability mass spread evenly over the vocabulary.

@@ -12,9 +12,9 @@ from keras_transformer.training.loss import token_losses
 
 
 class TokenMean(keras.metrics.Metric):
-    """Mean of a value over real tokens; the base of both metrics.
+    """Mean of a value over real tokens, the base class of the metrics.
 
-    Sums and counts are added up over replicas, so that the result is that of one device.
+    Totals and counts are summed over replicas, so that the result does not depend on their number.
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
@@ -32,7 +32,7 @@ class TokenMean(keras.metrics.Metric):
         Args:
             y_true: (B, T) ids, padded with 0.
             y_pred: (B, T, V) logits.
-            sample_weight: Weights that broadcast to (B, T); None: 1.
+            sample_weight: Weights that broadcast to (B, T), or None for 1.
         """
         labels = tf.cast(tf.convert_to_tensor(y_true), tf.int32)
         logits = tf.cast(tf.convert_to_tensor(y_pred), tf.float32)
@@ -51,7 +51,7 @@ class TokenMean(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of real tokens whose most probable prediction is the label."""
+    """Share of real tokens whose most probable prediction equals the label."""
 
     def __init__(self, name: str = "token_accuracy", **kwargs: Any) -> None:
         super().__init__(name, **kwargs)

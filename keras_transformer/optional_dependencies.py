@@ -16,15 +16,15 @@ EXTRAS = {
     "tensorboard": ("tensorboard", "matplotlib"),
     "ctranslate2": ("ctranslate2",),
 }
-"""Modules that each extra brings."""
+"""Modules that each extra installs."""
 
 
 class MissingError(UserError):
-    """A package that an option needs is not installed."""
+    """A missing package that an option or command needs."""
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """Return the modules that cannot be imported, also those that lack a package themselves."""
+    """Return the modules that cannot be imported, for any missing package."""
     absent = []
     for name in names:
         try:
@@ -35,7 +35,7 @@ def missing(names: Sequence[str]) -> list[str]:
 
 
 def require_installed(purpose: str, names: Sequence[str]) -> None:
-    """Refuse an option or a command whose packages are missing.
+    """Check that the packages of an option or command are installed.
 
     Args:
         purpose: The option or command, for the message.
@@ -53,7 +53,7 @@ def require_installed(purpose: str, names: Sequence[str]) -> None:
 
 
 def install_command(names: Sequence[str]) -> str:
-    """Return the command that installs these modules: by the smallest extras that have them."""
+    """Return the command that installs these modules, with the smallest extras."""
     wanted, extras = set(names), []
     while wanted:
         useful = {name: brings for name, brings in EXTRAS.items() if wanted.intersection(brings)}

@@ -30,7 +30,7 @@ _TINY: dict[str, Any] = {
     },
 }
 
-# The fields that each preset changes from the defaults.
+# The fields of each preset that differ from the defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     # Minutes on two cores, for the built-in corpus.
     "demo": {
@@ -93,7 +93,7 @@ def preset(name: str) -> Config:
         name: One of ``PRESETS``.
 
     Raises:
-        ConfigError: An unknown name.
+        ConfigError: The name is unknown.
     """
     if name not in PRESETS:
         raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {name!r}")

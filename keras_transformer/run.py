@@ -1,4 +1,4 @@
-"""The run folder, which describes itself and is all that later commands read.
+"""The run folder, from which later commands read everything about a run.
 
 config.yaml            resolved configuration
 versions.json          versions of Python, TensorFlow and the other libraries
@@ -60,7 +60,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: Config, log: Callable[[str], None]) -> tuple[Run, Prepared]:
-        """Prepare the data and create the folder atomically.
+        """Prepare the data and create the run folder atomically.
 
         Args:
             path: The folder to create.
@@ -88,7 +88,7 @@ class Run:
         """Open an existing run folder.
 
         Raises:
-            RunError: There is no run, or its configuration is damaged.
+            RunError: There is no run folder, or its configuration is invalid.
         """
         file = path / "config.yaml"
         if not file.is_file():
@@ -106,10 +106,10 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of this folder, so that no other process trains in it.
+        """Lock this folder, so that no other process trains in it.
 
         Raises:
-            FileError: Another process holds it.
+            FileError: Another process holds the lock.
         """
         with system.lock(self.path):
             yield
@@ -123,7 +123,7 @@ class Run:
         """Check that the best weights exist, without reading them.
 
         Raises:
-            RunError: They do not exist yet.
+            RunError: There are none yet.
         """
         if not self.best_weights.is_file():
             raise RunError(
@@ -151,7 +151,7 @@ class Run:
         return prepare_again(self.config.data, self.path, log, self.tokenizer())
 
     def dev_pairs(self) -> list[Pair]:
-        """Load the text of the dev set from the run folder; the corpus need not exist any more.
+        """Load the text of the dev set from the run folder, without the corpus.
 
         Raises:
             DataError: The file is missing or damaged.
@@ -174,7 +174,7 @@ class Run:
         from keras_transformer.model import transformer
 
         self.check_weights()
-        # Blockwise attention saves memory in the backward pass, of which there is none here.
+        # Blockwise attention saves memory only in the backward pass.
         model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
         try:
             model.load_weights(self.best_weights)
@@ -210,7 +210,7 @@ class Run:
         self._save(model, self.path / "best" / f"{step}.weights.h5")
 
     def delete_checkpoint_weights_except(self, steps: set[int]) -> None:
-        """Delete the weights in ``best/`` of all steps but ``steps``."""
+        """Delete the weights in ``best/`` except those of ``steps``."""
         for path in (self.path / "best").glob("*.weights.h5"):
             if path.name not in {f"{step}.weights.h5" for step in steps}:
                 path.unlink()
@@ -248,22 +248,22 @@ def versions() -> dict[str, Any]:
     for name in _LIBRARIES:
         try:
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # another build of TensorFlow, for example
+        except importlib.metadata.PackageNotFoundError:  # such as another build of TensorFlow
             found[name] = "not installed under this name"
     return found
 
 
 def _check_free(path: Path) -> None:
-    """Refuse a path at which no run folder can be created."""
+    """Check that a run folder can be created at ``path``."""
     if path.name in ("", ".."):  # "." has no name either
-        raise RunError(f"{path}: expected the name of a folder to make")
+        raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():
         if any(path.iterdir()):
             raise RunError(
-                f"{path}: exists already; go on with it by --resume, or name another --run"
+                f"{path}: exists already; continue it with --resume, or choose another --run"
             )
     elif path.exists() or path.is_symlink():
-        raise RunError(f"{path}: expected a folder to make, found something else there")
+        raise RunError(f"{path}: expected a new folder, found a file or link there")
 
 
 def _count_parameters(weights: Path) -> int:

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, locks, disk space and processor cores."""
+"""Atomic files and folders, locks, disk space and processor cores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file or folder until the block or the process ends.
 
     Raises:
-        FileError: Another process holds it.
+        FileError: Another process holds the lock.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -39,23 +39,23 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the hidden path of a folder while it is incomplete."""
+    """Return the hidden path of an incomplete folder."""
     return path.with_name(f".{path.name}.partial")
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; the file written there replaces ``path`` if the block succeeds.
+    """Yield a temporary path, whose file replaces ``path`` if the block succeeds.
 
     Raises:
-        FileError: The file cannot be written; what was at ``path`` stays.
+        FileError: The file cannot be written; the earlier one stays.
     """
     # The extension stays the same, because libraries derive the format from it.
     partial = path.with_name(f".partial.{path.name}")
     try:
         yield partial
         os.replace(partial, path)
-    except BrokenPipeError:  # of another stream: the reader of standard output is gone
+    except BrokenPipeError:  # not from this file: standard output is closed
         raise
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
@@ -67,7 +67,7 @@ def write_text(path: Path, text: str) -> None:
     """Replace a UTF-8 text file atomically.
 
     Raises:
-        FileError: The file cannot be written; what was at ``path`` stays.
+        FileError: The file cannot be written; the earlier one stays.
     """
     with atomic_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -77,25 +77,26 @@ def write_json(path: Path, value: Any) -> None:
     """Replace a JSON file atomically.
 
     Raises:
-        FileError: The file cannot be written; what was at ``path`` stays.
+        FileError: The file cannot be written; the earlier one stays.
     """
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty locked folder; it becomes ``path`` if the block succeeds, else it is removed.
+    """Yield an empty locked folder, which becomes ``path`` if the block succeeds.
 
-    Leftovers of a killed process are removed first. The contents are synced to disk before the
-    rename, so that a power failure leaves no half-written folder under its final name.
+    It is removed if the block fails. Leftovers of a killed process are removed first. The contents
+    are synced to disk before the rename, so that a power failure leaves no half-written folder at
+    ``path``.
 
     Args:
-        path: The folder to make; unless ``replace`` is true, it must not exist when the block
-            ends, or be empty.
-        replace: Replace a folder at ``path``. It stays if the block fails.
+        path: The folder to create. Without ``replace``, it must be missing or empty when the block
+            ends.
+        replace: Replace a folder at ``path``, which stays if the block fails.
 
     Raises:
-        FileError: Another process is making the same folder, or it cannot be written.
+        FileError: Another process is creating the same folder, or it cannot be written.
     """
     partial = partial_path(path)
     try:
@@ -132,7 +133,7 @@ def _replace_folder(path: Path, partial: Path) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Flush a folder and everything in it to disk."""
+    """Flush a folder and its contents to disk."""
     for path in [*folder.rglob("*"), folder]:
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -142,13 +143,13 @@ def sync(folder: Path) -> None:
 
 
 def check_space(directory: Path, needed: int) -> None:
-    """Refuse to write ``needed`` bytes to a full disk: HDF5 may crash on it.
+    """Check that ``needed`` bytes are free, since HDF5 may crash on a full disk.
 
     Raises:
         FileError: Too little space is free.
     """
     free = shutil.disk_usage(directory).free
-    if free < 1.1 * needed + 2**20:  # HDF5 adds tables of its own
+    if free < 1.1 * needed + 2**20:  # for the metadata of HDF5
         raise FileError(
             f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
             f"{free / 2**20:,.1f} MB are free on the disk"
@@ -156,7 +157,7 @@ def check_space(directory: Path, needed: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link, or a folder with everything in it."""
+    """Delete a file, a link, or a folder and its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,4 +1,4 @@
-"""The configuration: presets, dictionaries, refused values."""
+"""The configuration: presets, dictionaries, and refused values."""
 
 from __future__ import annotations
 

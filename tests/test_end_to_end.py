@@ -360,7 +360,7 @@ def state(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("", ("en-de: exists already; go on with it by --resume, or name another --run",)),
+        ("", ("en-de: exists already; continue it with --resume, or choose another --run",)),
         ("--resume --model.d_ff 64", ("started with other values: model.d_ff: 32, now 64",)),
         ("--resume --preset big", ("model.d_model: 16, now 1024", "train.average: 2, now 20")),
         ("--resume --data.vocabulary_size 500", ("data.vocabulary_size: 10000, now 500",)),

@@ -1,4 +1,4 @@
-"""The loss for plain ``fit``, by hand and against Keras' own on one-hot labels."""
+"""The loss for plain ``fit``, compared with hand-computed values and Keras' own loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that never count padding, by hand."""
+"""Metrics without padding, compared with hand-computed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run folder: created atomically, and read by all later commands."""
+"""The run folder: atomic creation, and contents for later commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.disk import file_size_limit
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """Configure the smallest model on a corpus of a few words."""
+    """Return a configuration of a minimal model on a corpus of a few words."""
     folder = tmp_path_factory.mktemp("corpus")
     for name, lines in (("train", 30), ("dev", 3)):
         for language in ("a", "b"):
@@ -58,7 +58,7 @@ def created(tmp_path_factory: pytest.TempPathFactory, config: Config) -> Run:
 
 @pytest.fixture
 def run(created: Run, tmp_path: Path) -> Run:
-    """A copy, to change."""
+    """A copy that a test may change."""
     return Run.open(shutil.copytree(created.path, tmp_path / "run"))
 
 
@@ -109,13 +109,13 @@ def test_existing_files_are_not_touched(
     (tmp_path / "file").write_text("2")
     (tmp_path / "link").symlink_to("nowhere")
     for name, message in (
-        ("full", "full: exists already; go on with it by --resume, or name another --run"),
-        ("file", "file: expected a folder to make, found something else"),
-        ("link", "link: expected a folder to make, found something else"),
+        ("full", "full: exists already; continue it with --resume, or choose another --run"),
+        ("file", "file: expected a new folder, found a file or link"),
+        ("link", "link: expected a new folder, found a file or link"),
         ("file/run", "file/run: cannot be written: "),
-        (".", "expected the name of a folder to make"),
-        ("..", "expected the name of a folder to make"),
-        ("/", "expected the name of a folder to make"),
+        (".", "expected the name of a new folder"),
+        ("..", "expected the name of a new folder"),
+        ("/", "expected the name of a new folder"),
     ):
         with pytest.raises((RunError, FileError), match=message):
             create(Path(name), config)
@@ -175,7 +175,7 @@ def test_two_processes_cannot_create_one_run(tmp_path: Path, config: Config) -> 
     staging.mkdir()
     with Run(staging, config).locked(), pytest.raises(FileError, match="another process"):
         create(tmp_path / "run", config)
-    assert staging.is_dir()  # it belongs to the other one
+    assert staging.is_dir()  # it belongs to the other process
     create(tmp_path / "run", config)
 
 
@@ -269,7 +269,7 @@ def test_weights_can_be_loaded_in_bfloat16(run: Run) -> None:
     [
         ({"d_ff": 8}, {}),
         ({}, {"encoder_layers": 2}),  # the file has fewer weights than the model
-        ({"encoder_layers": 2}, {}),  # and more
+        ({"encoder_layers": 2}, {}),  # the file has more weights
         ({}, {"positions": "learned"}),
         ({"norm": "pre"}, {}),
     ],
@@ -298,7 +298,7 @@ def test_a_full_disk_keeps_the_earlier_files(run: Run, monkeypatch: pytest.Monke
     run.write_dev_translations(["eins"])
     with file_size_limit(2000), pytest.raises(FileError, match="translations.txt: cannot be wr"):
         run.write_dev_translations(["x" * 3000])
-    # Not by a size limit: HDF5 crashes on files that it cannot write.
+    # No limit of the file size, which would crash HDF5.
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
     with pytest.raises(FileError, match=r"0\.0 MB are to be written, 1\.0 MB are free"):
         run.save_best(constant_model(run.config, 0.25))

@@ -17,7 +17,7 @@ from tests.support.disk import file_size_limit
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Read all files below a folder, hidden ones included."""
+    """Return the contents of all files below a folder, including hidden ones."""
     return {
         str(path.relative_to(folder)): path.read_text()
         for path in folder.rglob("*")
@@ -247,7 +247,7 @@ def test_a_file_system_without_locks_is_accepted(
 
 def test_too_little_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=12 * 2**20))
-    system.check_space(tmp_path, 10 * 2**20)  # 10 MB and a tenth, and 1 MB to spare
+    system.check_space(tmp_path, 10 * 2**20)  # 10 MB, plus a tenth, plus 1 MB
     with pytest.raises(FileError, match=r"11\.0 MB are to be written, 12\.0 MB are free"):
         system.check_space(tmp_path, 11 * 2**20)
 

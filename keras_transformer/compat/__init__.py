@@ -1,1 +1,1 @@
-"""Every reach into the private parts of a library: one file per library, each reach tested."""
+"""All uses of private parts of other libraries: one file per library, each use tested."""

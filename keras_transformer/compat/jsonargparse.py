@@ -1,7 +1,7 @@
 """Private parts of argparse and jsonargparse that the command line relies on.
 
-Seen with jsonargparse 4.53.0 on Python 3.11. ``tests/compat/test_jsonargparse.py`` fails when a
-later version changes one of them.
+Checked with jsonargparse 4.53.0 on Python 3.11; ``tests/compat/test_jsonargparse.py`` fails when
+one of them changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def long_options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 class ManualFormatter(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Help that keeps the layout of the description and omits defaults without information.
+    """Help formatter that keeps the layout of the description and omits empty defaults.
 
     jsonargparse appends the default in ``_expand_help``; no public method comes after it.
     """
@@ -36,7 +36,7 @@ class ManualFormatter(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter
 
 
 class ParseError(NamedTuple):
-    """The content of an error message of the parser, which carries no other data."""
+    """Content of an error message of the parser."""
 
     kind: Literal["value", "argument", "option", "field", "content", "other"]
     """Wrong value; unexpected argument; unknown option or field; a file without fields."""
@@ -49,7 +49,7 @@ class ParseError(NamedTuple):
 
 
 def read_error(message: str) -> ParseError:
-    """Read the text of an ``argparse.ArgumentError``; its exceptions have no fields for it."""
+    """Parse the message of an ``argparse.ArgumentError``, which has no fields for its content."""
     wrong = re.match(r'(?s)Parser key "(.+?)":\s*Expected an? (.+)\. Got value: (.*)', message)
     if wrong:
         return ParseError("value", *wrong.groups())

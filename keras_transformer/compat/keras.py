@@ -1,7 +1,7 @@
-"""Private parts of Keras that training needs, and the overrides that bend `Model.fit`.
+"""Private parts of Keras that the package uses, and overrides of `Model.fit` and optimizers.
 
-All of it was seen in Keras 3.13.2 (TensorFlow 2.20) and Keras 3.15.1 (TensorFlow 2.21), whose
-TensorFlow backends agree in these places. `tests/compat/test_keras.py` fails when one changes.
+Checked with Keras 3.13.2 (TensorFlow 2.20) and Keras 3.15.1 (TensorFlow 2.21);
+`tests/compat/test_keras.py` fails when one of them changes.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ class DistributedModel(keras.Model):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Return no metrics, so that `fit` reports what `train_step` returns.
+        """No metrics, so that `fit` reports what `train_step` returns.
 
-        Otherwise `fit` puts the value of Keras' own loss tracker, which nothing updates, in
-        place of the step's loss (`Trainer._get_metrics_result_or_logs`).
+        Otherwise `Trainer._get_metrics_result_or_logs` replaces the loss of the step by that of
+        Keras' loss tracker, which nothing updates.
         """
         return []
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Do nothing: the model is functional and its optimizer is built.
 
-        `TensorFlowTrainer._maybe_symbolic_build` takes one batch more than `fit` trains on,
-        and averages it over the replicas, which fails for dictionaries under several workers
-        and for replica batches of different sizes.
+        `TensorFlowTrainer._maybe_symbolic_build` reads an extra batch and averages it over the
+        replicas, which fails for dictionaries with several workers, and for replica batches of
+        different sizes.
         """
 
     def make_train_function(self, force: bool = False) -> None:
         """Set `train_function`, which runs one step on every replica.
 
         `TensorFlowTrainer.make_train_function` reduces the results with
-        `strategy.reduce("MEAN", value, axis=0)`, which fails for scalars under several workers.
+        `strategy.reduce("MEAN", value, axis=0)`, which fails for scalars with several workers.
         """
         if self.train_function is not None and not force:
             return
@@ -65,26 +65,27 @@ class DistributedModel(keras.Model):
 
 
 class ReducedGradients:
-    """Mixin for a Keras optimizer that takes gradients already reduced over the replicas.
+    """Mixin for Keras optimizers whose gradients are already summed over the replicas.
 
-    Keras' optimizers clip first and sum over the replicas afterwards, so that each replica
-    clips by the norm of its own gradients and training depends on the number of devices.
+    Keras' optimizers clip before they sum over the replicas. Each replica then clips by the norm
+    of its own gradients, and training depends on the number of devices.
     """
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
-        """Return the pairs unchanged (`TFOptimizer` would sum the gradients over replicas)."""
+        """Return the pairs unchanged; `TFOptimizer` would sum the gradients over the replicas."""
         return grads_and_vars
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Do nothing (`fit` would end by replacing the weights by their moving average)."""
+        """Do nothing; `fit` would replace the weights by their EMA at its end."""
 
 
 def ema_variables(optimizer: keras.optimizers.Optimizer) -> list[tf.Variable]:
-    """Return the exponential moving average of each trainable weight, in their order.
+    """Return the EMA of each trainable weight, in the order of the weights.
+
+    Keras has no public access to them; its only public method overwrites the weights by the EMA.
 
     Args:
-        optimizer: A built optimizer; without ``use_ema`` the list is empty. Keras has no public
-            access to the averages apart from overwriting the weights by them.
+        optimizer: A built optimizer; without ``use_ema`` the list is empty.
     """
     averages = optimizer._model_variables_moving_average if optimizer.use_ema else []
     return [variable.value for variable in averages]
@@ -95,11 +96,12 @@ def adam_moments(
 ) -> tuple[tf.Variable, tf.Variable]:
     """Return Adam's first and second moment of a weight.
 
+    The public `variables` also contain the EMA and the step count, in an order that depends on
+    the optimizer's options.
+
     Args:
-        optimizer: A built Adam. Its public `variables` mix both moments with the averages and
-            the step count, in an order that depends on its options.
-        variable: One of the TensorFlow variables that it was built for, as given to
-            `update_step`.
+        optimizer: A built Adam.
+        variable: A TensorFlow variable that it was built for, as given to `update_step`.
     """
     index = optimizer._get_variable_index(variable)
     return optimizer._momentums[index].value, optimizer._velocities[index].value
@@ -108,7 +110,7 @@ def adam_moments(
 def nested_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Return a layer and all layers inside it, at any depth, the outermost first.
 
-    Public `keras.Model.layers` lists the direct parts of a model only, and plain layers have
-    no such list.
+    The public `keras.Model.layers` lists only the direct children of a model, and plain layers
+    have no such list.
     """
     return list(layer._flatten_layers())

@@ -1,7 +1,7 @@
-"""The configuration of a run, in frozen dataclasses: one for each section.
+"""The configuration of a run: frozen dataclasses, one per section.
 
-The docstring below a field is its documentation: ``--help`` prints it. An invalid value is
-refused when the object is made, with the field, the valid values and the value received.
+The docstring below a field is its documentation in ``--help``. Building an object with an invalid
+value raises an error with the field, the valid values and the value received.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Config:
-    """A whole run: data, network, training and search."""
+    """Configuration of a run: model, data, training and search."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     """The network."""
@@ -71,7 +71,7 @@ def from_dict(values: dict[str, Any], base: Config | None = None) -> Config:
 
     Args:
         values: ``{"model": {...}, "train": {...}}``; fields left out come from ``base``.
-        base: The configuration to start from; None: the defaults.
+        base: The configuration to start from, or None for the defaults.
 
     Raises:
         ConfigError: An unknown section or field, with the valid ones, or an invalid value.

@@ -20,14 +20,14 @@ class DataConfig:
     or both with .gz), a .tsv or .tsv.gz file, tfds:NAME/CONFIG[:SPLIT], builtin:phrasebook."""
     dev: str = ""
     """Held-out pairs that show progress and select the best weights; same forms as data.train.
-    Empty: the validation split of a builtin: or tfds: corpus; other corpora must name it."""
+    Empty: the validation split of a builtin: or tfds: corpus; other corpora need a value."""
     source: str = "en"
     """Source language: suffix of prefix files and language code in TFDS sets."""
     target: str = "zh"
-    """Target language, likewise; it also selects the tokenizer of BLEU."""
+    """Target language, as data.source; it also selects the tokenizer of BLEU."""
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
-    # 4 special tokens and 256 bytes leave room for some text.
+    # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
     vocabulary_size: int = option(10_000, at_least(300))
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True

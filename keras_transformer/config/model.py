@@ -83,7 +83,7 @@ class ModelConfig:
 
     @classmethod
     def of(cls, values: ModelConfig | dict[str, Any]) -> ModelConfig:
-        """Return the configuration itself, or build one from its fields (saved models)."""
+        """Return the configuration, or build it from its fields, as saved models hold them."""
         return values if isinstance(values, ModelConfig) else cls(**values)
 
     @property

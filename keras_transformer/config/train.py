@@ -14,11 +14,10 @@ WHY_NOT = {
     "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
     "device alone",
 }
-"""Values that a user may well try, and the reason why each is refused."""
+"""Values that users may try, and the reason why each is refused."""
 
-# micro_batch_tokens changes the order of summation and the dropout masks, no more than other
-# devices would. dev_sentences is not here: BLEU of different sentences cannot
-# be compared.
+# micro_batch_tokens changes only the order of summation and the dropout masks, as other devices
+# would. dev_sentences is missing, because BLEU of different sentences cannot be compared.
 RESUMABLE = (
     "max_steps",
     "max_minutes",
@@ -39,14 +38,13 @@ class TrainConfig:
     max_steps: int = option(100_000, POSITIVE)
     """Total optimizer steps."""
     max_minutes: float = option(0.0, NOT_NEGATIVE)
-    """Stop after this many minutes of training, those before a --resume included; 0: no
-    limit."""
+    """Stop after this many minutes of training, including those before --resume; 0: no limit."""
     batch_tokens: int = option(25_000, POSITIVE)
     """Target tokens per batch over all devices and workers, padding not counted; source
     tokens have the same limit."""
     micro_batch_tokens: int = option(0, NOT_NEGATIVE)
     """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
-    update is that of the whole batch, in less memory; only dropout draws other numbers. 0: one
+    update equals that of the whole batch except for dropout masks, in less memory. 0: one
     micro-batch."""
     warmup_steps: int = option(4_000, POSITIVE)
     """Steps of rising learning rate (section 5.3)."""
@@ -65,8 +63,8 @@ class TrainConfig:
     checkpoint_every: int = option(1_000, POSITIVE)
     """Steps between checkpoints; each measures dev loss and dev BLEU."""
     average: int = option(5, POSITIVE)
-    """Number of last checkpoints averaged at the end (section 6.1); the average is kept if it
-    does better on the dev set."""
+    """Number of latest checkpoints averaged at the end (section 6.1); the average is kept if it
+    is better on the dev set."""
     ema_decay: float = option(0.0, RATE)
     """Decay of an exponential moving average of the weights, such as 0.999; also tried at the
     end. 0: none."""
@@ -79,8 +77,7 @@ class TrainConfig:
     patience: int = option(0, NOT_NEGATIVE)
     """Stop after this many checkpoints without improvement; 0 never stops early."""
     dev_sentences: int = option(1_000, NOT_NEGATIVE)
-    """Number of first dev sentences translated greedily at each checkpoint; 0 measures no
-    BLEU."""
+    """Translate this many dev sentences greedily at each checkpoint, for dev BLEU; 0: no BLEU."""
     log_every: int = option(50, POSITIVE)
     """Steps between two progress lines."""
     tensorboard: bool = False

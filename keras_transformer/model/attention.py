@@ -36,10 +36,10 @@ def scaled_dot_product_attention(
     Returns:
         The output (..., T, K') and the weights (..., T, S) before dropout, float32.
     """
-    # To scale queries costs T * K products, to scale scores T * S.
+    # Scaling the queries takes T * K products, scaling the scores T * S.
     scale = tf.cast(keys.shape[-1], queries.dtype) ** -0.5
     scores = tf.matmul(queries * scale, keys, transpose_b=True)  # (..., T, S)
-    # float16 and bfloat16 lose the tail of a softmax.
+    # In float32: 16-bit floats lose the tail of a softmax.
     scores = tf.cast(scores, tf.float32)
     if bias is not None:
         scores += tf.cast(bias, tf.float32)
@@ -47,7 +47,7 @@ def scaled_dot_product_attention(
         weights = tf.nn.softmax(scores)
     else:
         weights = tf.nn.softmax(tf.where(mask, scores, MASK_VALUE))
-        # The weights of a query without any key would be spread evenly over padding.
+        # A query whose keys are all masked would attend to all of them evenly.
         weights *= tf.cast(tf.reduce_any(mask, axis=-1, keepdims=True), tf.float32)
     dropped = weights if dropout is None else dropout(weights)
     return tf.matmul(tf.cast(dropped, values.dtype), values), weights  # (..., T, K')
@@ -57,18 +57,18 @@ def scaled_dot_product_attention(
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2).
 
-    Each head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The projections have no bias. Subclasses
-    may let attention itself see positions: see `encode_positions` and `score_bias`.
+    Each head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The projections have no bias. Variants
+    that encode positions inside attention override `encode_positions` or `score_bias`.
 
     Args:
         d_model: D, width of input and output.
         heads: H.
         key_width: K of queries and keys, for each head; d_k in the paper.
         value_width: K' of values, for each head; d_v in the paper.
-        dropout: Share of attention weights dropped in training; the paper has none here.
-        attention: "plain", or "blockwise" for the same result in less memory, in more time;
+        dropout: Dropout rate of the attention weights; the paper has no dropout here.
+        attention: "plain", or "blockwise" for the same result in less memory but more time;
             see `kernels.blockwise_attention`.
-        kwargs: Of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -91,11 +91,13 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype="float32")
 
     def build(self, *shapes: Any) -> None:
-        key, value = self.heads * self.key_width, self.heads * self.value_width
-        self.query_kernel = self._kernel("query_kernel", (self.d_model, key))  # W^Q of all heads
-        self.key_kernel = self._kernel("key_kernel", (self.d_model, key))
-        self.value_kernel = self._kernel("value_kernel", (self.d_model, value))
-        self.output_kernel = self._kernel("output_kernel", (value, self.d_model))  # W^O
+        d_model = self.d_model
+        key_width, value_width = self.heads * self.key_width, self.heads * self.value_width
+        # The W_i of all heads side by side: one product instead of H.
+        self.query_kernel = self._kernel("query_kernel", (d_model, key_width))
+        self.key_kernel = self._kernel("key_kernel", (d_model, key_width))
+        self.value_kernel = self._kernel("value_kernel", (d_model, value_width))
+        self.output_kernel = self._kernel("output_kernel", (value_width, d_model))  # W^O
         self.built = True
 
     def _kernel(self, name: str, shape: tuple[int, int]) -> Any:
@@ -110,16 +112,17 @@ class MultiHeadAttention(keras.layers.Layer):
         training: bool = False,
         return_weights: bool = False,
     ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
-        """Attend from every position of ``query`` to the positions of ``memory``.
+        """Attend from each position of ``query`` to the positions of ``memory``.
 
         Args:
             query: (B, T, D).
             memory: (B, S, D); the same tensor as ``query`` in self-attention.
-            attention_mask: Boolean, broadcasts to (B, H, T, S); True where attending is
-                allowed. (Keras gives the name ``mask`` a meaning of its own.)
-            causal: Whether a position attends to no later one (section 3.2.3).
+            attention_mask: Boolean, broadcasts to (B, H, T, S); True where a query may
+                attend to a key. (Keras fills an argument named ``mask`` by itself.)
+            causal: Whether to mask the positions after each query (section 3.2.3).
             training: Whether dropout is on.
-            return_weights: Whether to return the attention weights too, computed plainly.
+            return_weights: Whether to return the attention weights too, which only plain
+                attention computes.
 
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
@@ -135,8 +138,8 @@ class MultiHeadAttention(keras.layers.Layer):
             return project(merge_heads(context), self.output_kernel)  # (B, T, D)
         length, memory_length = tf.shape(queries)[2], tf.shape(keys)[2]
         if causal:
-            past = look_ahead_mask(length, memory_length)
-            attention_mask = past if attention_mask is None else attention_mask & past
+            look_ahead = look_ahead_mask(length, memory_length)
+            attention_mask = look_ahead if attention_mask is None else attention_mask & look_ahead
         bias = self.score_bias(tf.range(length)[:, None] - tf.range(memory_length)[None, :])
 
         def drop(weights: tf.Tensor) -> tf.Tensor:
@@ -155,16 +158,19 @@ class MultiHeadAttention(keras.layers.Layer):
         return self.encode_positions(keys), values
 
     def encode_positions(self, x: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:
-        """Return queries or keys (B, H, T, K) that know their positions: here, as they are.
+        """Encode positions in queries or keys; without a variant, return them unchanged.
 
         Args:
             x: (B, H, T, K).
             first: Position of the first of the T.
+
+        Returns:
+            (B, H, T, K).
         """
         return x
 
     def score_bias(self, distance: tf.Tensor) -> tf.Tensor | None:
-        """Return a bias that is added to scores: here, none.
+        """Return the bias to add to the scores; without a variant, None.
 
         Args:
             distance: (..., T, S) int32, query position minus key position.
@@ -193,14 +199,14 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def split_heads(x: tf.Tensor, heads: int, width: int) -> tf.Tensor:
-    """Split (B, T, H * K) features by head: (B, H, T, K)."""
+    """Split features (B, T, H * K) by head: (B, H, T, K)."""
     shape = tf.shape(x)
     x = tf.reshape(x, [shape[0], shape[1], heads, width])  # (B, T, H, K)
     return tf.transpose(x, [0, 2, 1, 3])  # (B, H, T, K)
 
 
 def merge_heads(x: tf.Tensor) -> tf.Tensor:
-    """Concatenate the heads of (B, H, T, K) to (B, T, H * K)."""
+    """Concatenate heads (B, H, T, K): (B, T, H * K)."""
     heads, _, width = x.shape[1:]
     shape = tf.shape(x)
     x = tf.transpose(x, [0, 2, 1, 3])  # (B, T, H, K)

@@ -1,6 +1,7 @@
-"""The parts of encoder and decoder, chosen by the names in the configuration.
+"""Factories of the encoder's and decoder's components, chosen by name in the configuration.
 
-The tables map each name of an option to a class: the paper's first, then those of `variants`.
+Each table maps the values of one option to classes: the paper's first, then those of `variants`.
+The functions pass ``options`` on to the Keras layer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CONNECTIONS: dict[str, type[SublayerConnection]] = {
     "post": SublayerConnection,
     "pre": PreNormConnection,
 }
-"""By ``norm``: residual connection and layer normalization around each sub-layer."""
+"""Residual connection and layer normalization around each sub-layer, by ``norm``."""
 
 POSITIONAL_ENCODINGS: dict[str, type[PositionalEncoding]] = {
     "sinusoidal": PositionalEncoding,
@@ -30,7 +31,7 @@ POSITIONAL_ENCODINGS: dict[str, type[PositionalEncoding]] = {
     "alibi": NoPositionalEncoding,
     "none": NoPositionalEncoding,
 }
-"""By ``positions``: the encoding that is added to embeddings."""
+"""Encoding that is added to the embeddings, by ``positions``."""
 
 SELF_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {
     "sinusoidal": MultiHeadAttention,
@@ -39,21 +40,21 @@ SELF_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {
     "alibi": AlibiAttention,
     "none": MultiHeadAttention,
 }
-"""By ``positions``: self-attention, which in some variants sees positions itself."""
+"""Self-attention, by ``positions``: rotary and ALiBi encode positions here."""
 
 
 def connection_class(config: ModelConfig) -> type[SublayerConnection]:
-    """Return the class of the connections around sub-layers."""
+    """Return the class of the sub-layer connections."""
     return CONNECTIONS[config.norm]
 
 
 def sublayer_connection(config: ModelConfig, **options: Any) -> SublayerConnection:
-    """Build the connection around a sub-layer; options are those of a Keras layer."""
+    """Build a sub-layer connection."""
     return connection_class(config)(config.dropout, **options)
 
 
 def positional_encoding(config: ModelConfig, **options: Any) -> PositionalEncoding:
-    """Build the encoding of positions; options are those of a Keras layer."""
+    """Build a positional encoding."""
     encoding = POSITIONAL_ENCODINGS[config.positions]
     if issubclass(encoding, LearnedPositionalEncoding):
         return encoding(config.max_positions, config.dropout, **options)
@@ -61,20 +62,20 @@ def positional_encoding(config: ModelConfig, **options: Any) -> PositionalEncodi
 
 
 def self_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
-    """Build a self-attention layer; options are those of a Keras layer."""
+    """Build a self-attention layer."""
     return _attention(SELF_ATTENTIONS[config.positions], config, options)
 
 
 def cross_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
-    """Build an attention layer from decoder to encoder; options are those of a Keras layer.
+    """Build a cross-attention layer.
 
-    Positions of two sequences have no distance: no variant of them acts here.
+    It ignores ``positions``: a source and a target position have no meaningful distance.
     """
     return _attention(MultiHeadAttention, config, options)
 
 
 def feed_forward(config: ModelConfig, **options: Any) -> FeedForward:
-    """Build a feed-forward network; options are those of a Keras layer."""
+    """Build a feed-forward network."""
     return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout, **options)
 
 

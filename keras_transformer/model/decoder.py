@@ -1,5 +1,8 @@
-"""The decoder: N layers of masked self-attention, cross-attention to the encoder's output, and
-feed-forward (section 3.1, figure 1, right)."""
+"""The decoder (section 3.1, figure 1, right).
+
+Its N layers consist of masked self-attention, cross-attention to the encoder's output (the
+``memory``), and a feed-forward network.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class DecoderLayer(ConfiguredLayer):
-    """Masked self-attention, cross-attention and feed-forward, with a connection around each.
+    """Masked self-attention, cross-attention and feed-forward, each inside a `SublayerConnection`.
 
     Args:
         config: The model's configuration.
-        kwargs: Of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
@@ -60,11 +63,11 @@ class DecoderLayer(ConfiguredLayer):
 
         Args:
             x: (B, T, D).
-            memory: (B, S, D) from the encoder.
+            memory: (B, S, D), the encoder's output.
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return the weights of cross-attention too.
+            return_weights: Whether to return the cross-attention weights too.
 
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
@@ -104,9 +107,9 @@ class Decoder(LayerStack):
 
     Args:
         config: The model's configuration.
-        gradient_checkpointing: Whether training keeps only the inputs of each layer for the
-            backward pass, and computes its activations a second time.
-        kwargs: Of `keras.layers.Layer`.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer and
+            computes its activations again in the backward pass.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -131,11 +134,11 @@ class Decoder(LayerStack):
 
         Args:
             x: (B, T, D) embeddings with positions.
-            memory: (B, S, D) from the encoder.
+            memory: (B, S, D), the encoder's output.
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return the weights of cross-attention too.
+            return_weights: Whether to return the cross-attention weights too.
 
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32 for each layer.
@@ -144,12 +147,13 @@ class Decoder(LayerStack):
         if not return_weights:
             for layer in self.layers:
                 x = self.apply_layer(layer, x, *inputs, training=training)
-            return self.finish(x)
+            return self.apply_final_norm(x)
+        # Without gradient checkpointing, which returns a single tensor.
         weights = []
         for layer in self.layers:
             x, cross = layer(x, *inputs, training=training, return_weights=True)
             weights.append(cross)
-        return self.finish(x), weights
+        return self.apply_final_norm(x), weights
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)

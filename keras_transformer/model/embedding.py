@@ -15,7 +15,7 @@ class TokenEmbedding(keras.layers.Layer):
     Args:
         vocabulary_size: V.
         d_model: D.
-        kwargs: Of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
@@ -24,13 +24,13 @@ class TokenEmbedding(keras.layers.Layer):
         self.d_model = d_model
 
     def build(self, *shapes: Any) -> None:
-        # With this deviation a scaled embedding and a position have about the same size.
+        # Multiplied by sqrt(D), an embedding is then about as large as a positional encoding.
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
         self.matrix = self.add_weight(
             name="matrix",
             shape=(self.vocabulary_size, self.d_model),
             initializer=initializer,
-            # Mixed precision would cast the whole matrix to look up a few rows.
+            # Autocast would cast the whole matrix to look up a few rows.
             autocast=False,
         )
         self.built = True
@@ -40,7 +40,7 @@ class TokenEmbedding(keras.layers.Layer):
 
         Args:
             inputs: (B, T) ids; with ``reverse`` (..., D) features.
-            reverse: Whether to project.
+            reverse: Whether to project instead of embedding.
 
         Returns:
             (B, T, D) embeddings times sqrt(D); with ``reverse`` (..., V) float32 logits.
@@ -48,15 +48,15 @@ class TokenEmbedding(keras.layers.Layer):
         return self.project(inputs) if reverse else self.embed(inputs)
 
     def embed(self, ids: tf.Tensor) -> tf.Tensor:
-        """Return the rows of ids (B, T), times sqrt(D): (B, T, D)."""
+        """Return the embeddings of ids (B, T), times sqrt(D): (B, T, D)."""
         rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)  # (B, T, D)
         return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
 
     def project(self, features: tf.Tensor) -> tf.Tensor:
         """Return the logits h Eᵀ of features (..., D): (..., V), float32 in any precision."""
         matrix = tf.cast(tf.convert_to_tensor(self.matrix), self.compute_dtype)
-        flat = tf.reshape(tf.cast(features, self.compute_dtype), [-1, self.d_model])
-        logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)
+        flat = tf.reshape(tf.cast(features, self.compute_dtype), [-1, self.d_model])  # (N, D)
+        logits = tf.cast(tf.matmul(flat, matrix, transpose_b=True), tf.float32)  # (N, V)
         shape = tf.concat([tf.shape(features)[:-1], [self.vocabulary_size]], axis=0)
         return tf.reshape(logits, shape)  # (..., V)
 

@@ -14,11 +14,11 @@ from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class EncoderLayer(ConfiguredLayer):
-    """Self-attention and feed-forward, with a connection around each.
+    """Self-attention and feed-forward, each inside a `SublayerConnection`.
 
     Args:
         config: The model's configuration.
-        kwargs: Of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
@@ -71,9 +71,9 @@ class Encoder(LayerStack):
 
     Args:
         config: The model's configuration.
-        gradient_checkpointing: Whether training keeps only the inputs of each layer for the
-            backward pass, and computes its activations a second time.
-        kwargs: Of `keras.layers.Layer`.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer and
+            computes its activations again in the backward pass.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Encoder(LayerStack):
             training: Whether dropout is on.
 
         Returns:
-            (B, S, D), the memory that the decoder attends to.
+            (B, S, D), the ``memory`` of the decoder.
         """
         for layer in self.layers:
             x = self.apply_layer(layer, x, source_mask, training=training)
-        return self.finish(x)
+        return self.apply_final_norm(x)
 
     def compute_output_shape(self, shape: Any, *_: Any) -> Any:
         return shape

@@ -17,9 +17,9 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         d_model: D, width of input and output.
-        d_ff: Width between the two linear maps.
-        dropout: Share dropped between them in training; the paper has none here.
-        kwargs: Of `keras.layers.Layer`.
+        d_ff: Inner width.
+        dropout: Dropout rate after the ReLU; the paper has no dropout here.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
@@ -41,7 +41,7 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Transform each position by itself.
+        """Transform each position independently.
 
         Args:
             x: (B, T, D).

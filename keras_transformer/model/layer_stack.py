@@ -1,4 +1,4 @@
-"""Base classes of the layers that are built from a whole `ModelConfig`."""
+"""Base classes of encoder, decoder and their layers, built from a whole `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ConfiguredLayer(keras.layers.Layer):
     """A layer whose first argument is the model's configuration.
 
     Args:
-        config: The configuration, or its fields as a dictionary (as saved models hold it).
-        kwargs: Of `keras.layers.Layer`.
+        config: The configuration, or its fields as a dictionary, as in saved models.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
@@ -31,15 +31,15 @@ class ConfiguredLayer(keras.layers.Layer):
 
 
 class LayerStack(ConfiguredLayer):
-    """N layers of one class, and a last layer normalization where these do not end with one.
+    """N layers of one class, with a final layer normalization unless each layer ends with one.
 
     Args:
         config: The model's configuration.
         layer_class: The class of the layers.
         count: N.
-        gradient_checkpointing: Whether training keeps only the inputs of each layer for the
-            backward pass, and computes its activations a second time.
-        kwargs: Of `keras.layers.Layer`.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer and
+            computes its activations again in the backward pass.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class LayerStack(ConfiguredLayer):
     def apply_layer(
         self, layer: keras.layers.Layer, *inputs: tf.Tensor, training: bool
     ) -> tf.Tensor:
-        """Return a layer's output, with gradient checkpointing in training where it is on."""
+        """Apply a layer, in training with gradient checkpointing if that is on."""
         if self.gradient_checkpointing and training:
             return checkpointed(layer, *inputs)
         return layer(*inputs, training=training)
 
-    def finish(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalize the last layer's output (B, T, D), unless it is normalized."""
+    def apply_final_norm(self, x: tf.Tensor) -> tf.Tensor:
+        """Normalize the last layer's output (B, T, D), if the stack has a final normalization."""
         return x if self.final_norm is None else self.final_norm(x)
 
     def get_config(self) -> dict[str, Any]:

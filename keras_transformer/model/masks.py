@@ -8,12 +8,12 @@ import tensorflow as tf
 from keras_transformer.special_tokens import PAD
 
 MASK_VALUE: float = tf.float32.min / 2
-"""Score of a masked key, whose exponential is 0. It is half of the lowest float, so that a bias
-added to it cannot overflow to -inf, which would make NaN of a row of masked keys."""
+"""Score of a masked key: its softmax weight is 0. Half of the lowest float, so that adding a bias
+cannot overflow to -inf: the softmax of a fully masked row would be NaN."""
 
 
 def padding_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Return which keys are real tokens.
+    """Return the mask that hides padding.
 
     Args:
         ids: (B, S) token ids, padded with ``PAD``.
@@ -27,7 +27,7 @@ def padding_mask(ids: tf.Tensor) -> tf.Tensor:
 def look_ahead_mask(
     queries: tf.Tensor | int, keys: tf.Tensor | int, first: tf.Tensor | int = 0
 ) -> tf.Tensor:
-    """Return which keys each query may attend to: those at its own position and before.
+    """Return the mask that hides the keys after each query.
 
     Args:
         queries: T, number of query positions.
@@ -43,15 +43,8 @@ def look_ahead_mask(
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class PaddingMask(keras.layers.Layer):
-    """`padding_mask` as a layer of the functional model."""
+    """`padding_mask` as a layer, for functional models."""
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """Return the mask.
-
-        Args:
-            ids: (B, S) token ids.
-
-        Returns:
-            (B, 1, 1, S) boolean, True at real tokens.
-        """
+        """Return the mask of ids (B, S): (B, 1, 1, S) boolean, True at real tokens."""
         return padding_mask(ids)

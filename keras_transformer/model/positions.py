@@ -11,11 +11,11 @@ from keras_transformer.model.kernels.dropout import Dropout
 
 
 def sinusoidal_angles(positions: tf.Tensor, width: int) -> tf.Tensor:
-    """Return pos / 10000^(2i / width) for each pair of features i.
+    """Return pos / 10000^(2i / D) for each pair of features i (section 3.5).
 
     Args:
         positions: (T,).
-        width: D; of an odd width, the last feature has an angle of its own.
+        width: D; if it is odd, the last feature has no partner.
 
     Returns:
         (T, ceil(D / 2)) float32.
@@ -33,7 +33,7 @@ def sinusoidal_encoding(
     Args:
         length: T, number of positions.
         width: D.
-        first: The first position.
+        first: Position of the first row.
 
     Returns:
         (T, D) float32.
@@ -45,11 +45,11 @@ def sinusoidal_encoding(
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class PositionalEncoding(keras.layers.Layer):
-    """Add the sinusoidal encoding to embeddings, then drop some of the sum (section 5.4).
+    """Embeddings plus sinusoidal encoding (section 3.5), with dropout of the sum (section 5.4).
 
     Args:
-        dropout: Share of the sum dropped in training.
-        kwargs: Of `keras.layers.Layer`.
+        dropout: Dropout rate of the sum.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
@@ -58,7 +58,7 @@ class PositionalEncoding(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def call(self, x: tf.Tensor, first: tf.Tensor | int = 0, training: bool = False) -> tf.Tensor:
-        """Encode the positions ``first``, ``first`` + 1, …
+        """Add the encodings of positions ``first``, ``first`` + 1, …
 
         Args:
             x: (B, T, D) embeddings.
@@ -72,7 +72,7 @@ class PositionalEncoding(keras.layers.Layer):
         return self.dropout(x, training=training)
 
     def add_encoding(self, x: tf.Tensor, first: tf.Tensor | int) -> tf.Tensor:
-        """Add the encoding of positions ``first``, … to (B, T, D)."""
+        """Add the encodings to embeddings (B, T, D)."""
         encoding = sinusoidal_encoding(tf.shape(x)[1], x.shape[-1], first)  # (T, D)
         return x + tf.cast(encoding, x.dtype)
 
@@ -85,12 +85,12 @@ class PositionalEncoding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LearnedPositionalEncoding(PositionalEncoding):
-    """Add a learned vector for each position: Table 3, row (E).
+    """Embeddings plus a learned vector for each position (Table 3, row E), with dropout.
 
     Args:
         max_positions: Number of learned vectors; later positions share the last one.
-        dropout: Share of the sum dropped in training.
-        kwargs: Of `keras.layers.Layer`.
+        dropout: Dropout rate of the sum.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, max_positions: int, dropout: float = 0.0, **kwargs: Any) -> None:

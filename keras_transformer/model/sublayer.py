@@ -1,4 +1,4 @@
-"""The residual connection and layer normalization around each sub-layer (section 3.1)."""
+"""Residual connection and layer normalization around a sub-layer (section 3.1)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from keras_transformer.model.kernels.normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class SublayerConnection(keras.layers.Layer):
-    """LayerNorm(x + Dropout(Sublayer(x))), which the literature calls Post-LN.
+    """Post-LN, the paper's order: LayerNorm(x + Dropout(Sublayer(x))).
 
     Args:
-        dropout: Share of the sub-layer's output dropped in training (section 5.4).
-        kwargs: Of `keras.layers.Layer`.
+        dropout: Dropout rate of the sub-layer's output (section 5.4).
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     normalizes_output = True
-    """Whether a stack needs no normalization after its last layer."""
+    """Whether the output is normalized, so that a stack needs no final normalization."""
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,7 +37,7 @@ class SublayerConnection(keras.layers.Layer):
     def call(
         self, x: tf.Tensor, sublayer: Callable[[tf.Tensor], tf.Tensor], training: bool = False
     ) -> tf.Tensor:
-        """Apply a sub-layer.
+        """Apply a sub-layer with residual connection and normalization.
 
         Args:
             x: (B, T, D).

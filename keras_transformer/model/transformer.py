@@ -18,22 +18,22 @@ def build(
     model_class: type[keras.Model] = keras.Model,
     gradient_checkpointing: bool = False,
 ) -> keras.Model:
-    """Build the network.
+    """Build the Transformer.
 
     Args:
         config: The architecture, both vocabulary sizes above 0.
         dtype: Keras dtype policy of the layers, such as "float32" or "mixed_bfloat16".
-        model_class: The class of the result, for example with its own training step.
-        gradient_checkpointing: Whether training keeps only the inputs of each encoder and
-            decoder layer, and computes their activations a second time.
+        model_class: The class of the result, for example one with its own training step.
+        gradient_checkpointing: Whether training keeps only the inputs of each layer and
+            computes its activations again in the backward pass.
 
     Returns:
         A functional model from ``{"source": (B, S), "target": (B, T)}``, int32 ids padded
-        with ``PAD``, to logits (B, T, V) in float32. Position t of the logits predicts the
-        token after position t of ``target``, which therefore begins with the start token.
+        with ``PAD``, to logits (B, T, V) in float32. ``target`` begins with the start token:
+        position t of the logits predicts the token after position t of ``target``.
 
     Raises:
-        ConfigError: A vocabulary of size 0.
+        ConfigError: A vocabulary size is 0.
     """
     for name in ("source_vocabulary_size", "target_vocabulary_size"):
         if getattr(config, name) < 1:
@@ -96,13 +96,13 @@ def _first_layer(model: keras.Model, *names: str) -> TokenEmbedding:
 
 
 def features(model: keras.Model) -> keras.Model:
-    """Return the same network without its output projection.
+    """Return the model without its output projection.
 
     Args:
         model: A model from `build`.
 
     Returns:
-        A model with the same inputs and the same weights whose output is the decoder's,
-        (B, T, D). A loss can then project only the positions that count.
+        A model with the same inputs and weights whose output is the decoder's, (B, T, D). A
+        loss can then project real tokens only.
     """
     return keras.Model(model.input, model.get_layer("decoder").output, name="features")

@@ -1,4 +1,4 @@
-"""Averaged weights, tried at the end of a run: the last checkpoints' mean and the EMA."""
+"""Averaged weights at the end of a run: the mean of the last checkpoints, and the EMA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_transformer.training.scores import format_scores
 
 
 def untried_averages(records: list[dict[str, Any]], config: TrainConfig, step: int) -> list[str]:
-    """Return the averages without a score at this step.
+    """Return the averages that have no score yet at the last step.
 
     Args:
         records: The records of metrics.jsonl.
@@ -22,7 +22,7 @@ def untried_averages(records: list[dict[str, Any]], config: TrainConfig, step: i
         step: The last step of the run.
 
     Returns:
-        Some of "averaged" and "ema_decay", the fields that mark their records.
+        Those of "averaged" and "ema_decay", the fields that mark their records.
     """
     kinds = ["averaged", *["ema_decay"] * (config.ema_decay > 0)]
     tried = [record for record in records if record["step"] == step]
@@ -30,9 +30,9 @@ def untried_averages(records: list[dict[str, Any]], config: TrainConfig, step: i
 
 
 def try_averages(parts: TrainingParts) -> None:
-    """Score the averages that are not yet scored; keep one if it is the best (section 6.1).
+    """Score the averages that have no score yet; keep one if it is the best (section 6.1).
 
-    The model has other weights afterwards.
+    Afterwards, the model holds the weights of an average.
     """
     untried = untried_averages(parts.run_log.records(), parts.config, parts.state.step)
     # Read the EMA before the weights change.
@@ -40,12 +40,12 @@ def try_averages(parts: TrainingParts) -> None:
     if "averaged" in untried:
         count = len(parts.checkpoints.averaged_steps())
         title = f"average of the last {count} checkpoints"
-        _try(parts, "average", title, parts.checkpoints.average(), {"averaged": count})
+        _score_average(parts, "average", title, parts.checkpoints.average(), {"averaged": count})
     if "ema_decay" in untried:
-        _try(parts, "ema", "EMA", ema, {"ema_decay": parts.config.ema_decay})
+        _score_average(parts, "ema", "EMA", ema, {"ema_decay": parts.config.ema_decay})
 
 
-def _try(
+def _score_average(
     parts: TrainingParts,
     kind: str,
     title: str,

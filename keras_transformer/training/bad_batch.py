@@ -1,4 +1,4 @@
-"""The pairs of a step with a loss that is not finite, written to a file for inspection."""
+"""File with the pairs of a step whose loss is not finite, for inspection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from keras_transformer import system
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.prepared import Prepared
-from keras_transformer.data.tokenizer import END, PAD
+from keras_transformer.special_tokens import END, PAD
 
 FILE = "bad_batch.json"
 
@@ -20,12 +20,12 @@ def write(folder: Path, prepared: Prepared, plan: BatchPlan, step: int) -> Path:
     Args:
         folder: The run folder.
         prepared: The data of the run.
-        plan: Its batches; the step's pairs follow from it.
+        plan: The batches of the run.
         step: 1 or more.
 
     Returns:
-        The path of the file. It holds ``step`` and ``pairs``, each with its ``position`` in
-        the encoded corpus, its ``source`` and its ``target``.
+        The path of the file, which holds ``step`` and ``pairs``. Each pair has its ``position``
+        in the encoded corpus, its ``source`` and its ``target``.
 
     Raises:
         FileError: The file cannot be written.

@@ -13,13 +13,13 @@ from keras_transformer.training.state import TrainingState
 
 
 class BestWeights:
-    """Keeps the weights with the best score so far.
+    """The weights with the best score so far.
 
     Args:
         run: The run folder, which stores them.
         config: ``best_by``, ``keep_best``, ``patience`` and ``checkpoint_every`` are used.
         state: Holds the best score and its step.
-        writes: Whether to store weights. Every worker knows the best score; only the chief
+        writes: Whether to store weights. Every worker keeps the best score; only the chief
             writes.
     """
 
@@ -60,7 +60,7 @@ class BestWeights:
         return True
 
     def offer_record(self, record: dict[str, Any]) -> None:
-        """Count the score of an average that was tried, and perhaps kept, before a resume."""
+        """Restore the best score from the record of an average, which no checkpoint holds."""
         score = selection_score(record, self._config.best_by)
         self._state.best_score = max(self._state.best_score, score)
 
@@ -69,7 +69,7 @@ class BestWeights:
 
         Args:
             model: The model with the weights of the checkpoint.
-            records: All records of metrics.jsonl, that of the checkpoint included.
+            records: All records of metrics.jsonl, including the checkpoint's.
             step: Step of the checkpoint.
         """
         if self._writes and step in self._ranked_steps(records):
@@ -81,7 +81,7 @@ class BestWeights:
             self._run.delete_checkpoint_weights_except(self._ranked_steps(records))
 
     def _ranked_steps(self, records: list[dict[str, Any]]) -> set[int]:
-        """Return the steps of the ``keep_best`` best checkpoints; none for a single one."""
+        """Return the steps of the ``keep_best`` best checkpoints; empty if only one is kept."""
         if self._config.keep_best == 1:
             return set()
         checkpoints = [record for record in records if is_checkpoint(record)]
@@ -91,7 +91,7 @@ class BestWeights:
         return {record["step"] for record in ranked[: self._config.keep_best]}
 
     def patience_exhausted(self, step: int) -> bool:
-        """Return whether ``patience`` checkpoints up to ``step`` have brought no better score."""
+        """Return whether none of the last ``patience`` checkpoints up to ``step`` was the best."""
         waited = step - self._state.best_step
         patience = self._config.patience * self._config.checkpoint_every
         return 0 < patience <= waited

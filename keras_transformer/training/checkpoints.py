@@ -1,4 +1,4 @@
-"""Checkpoints of a run, from which it resumes exactly, and the average of the last ones."""
+"""Checkpoints for an exact resume, and the average of the last ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from keras_transformer import system
 from keras_transformer.errors import UserError
 from keras_transformer.training.state import TrainingState
 
-# Errors of TensorFlow on files that are cut short, altered, or from another model.
+# TensorFlow's errors on truncated or altered files, and on checkpoints of another model.
 _UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
 
 
 class CheckpointError(UserError):
-    """A checkpoint cannot be written or read."""
+    """A checkpoint that cannot be written or read."""
 
 
 class Checkpoints:
     """The last checkpoints of a run.
 
-    Keras' own `BackupAndRestore` restarts the epoch and overwrites its only backup. Here the
-    step count gives the position in the data, and a checkpoint is written whole or not at all,
-    beside the earlier ones.
+    Unlike Keras' `BackupAndRestore`, which restarts the epoch and overwrites its only backup, a
+    resume continues in the middle of an epoch: the step count gives the position in the data.
+    Checkpoints are written atomically, beside the earlier ones.
 
     Args:
         directory: Folder of the checkpoints.
@@ -36,7 +36,7 @@ class Checkpoints:
         state: State of the training, saved and restored with the model.
         keep: Number of checkpoints to average.
         every: Steps between two regular checkpoints. A stop may leave one in between, which
-            no longer counts once the run continues.
+            the average ignores once the run has continued.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Checkpoints:
         self._checkpoint = tf.train.Checkpoint(
             weights=[variable.value for variable in model.weights],
             optimizer=[variable.value for variable in model.optimizer.variables],
-            # Keras keeps the states of random generators out of `weights`.
+            # Keras does not count the states of random generators among `weights`.
             seeds=[
                 variable.value
                 for variable in model.variables
@@ -72,10 +72,10 @@ class Checkpoints:
         self._checkpoint.save_counter.assign(0)
 
     def save(self) -> None:
-        """Write a checkpoint of this step and remove those that are no longer needed.
+        """Write a checkpoint of the current step and remove those that are no longer needed.
 
         Raises:
-            CheckpointError: It cannot be written; the earlier ones stay.
+            CheckpointError: The checkpoint cannot be written; the earlier ones stay.
         """
         step = self._state.step
         for name, variable in self._saved_state.items():
@@ -89,9 +89,9 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self._directory}: cannot write the checkpoint of step {step}: {_reason(error)}"
             ) from error
-        *_, newest = steps = self.steps()
-        # One more than are averaged, in case the newest is damaged.
-        kept = {newest, *self._regular(steps)[-self._keep - 1 :]}
+        steps = self.steps()
+        # One more than the average needs, in case the newest is damaged.
+        kept = {steps[-1], *self._regular(steps)[-self._keep - 1 :]}
         for old in set(steps) - kept:
             self._remove(old)
 
@@ -102,13 +102,13 @@ class Checkpoints:
 
         Args:
             log: Called with a line about each damaged checkpoint.
-            allow_restart: Delete all and start from the beginning if none is readable.
+            allow_restart: If none is readable, delete all instead of raising an error.
 
         Returns:
             Whether a checkpoint was restored.
 
         Raises:
-            CheckpointError: All are damaged, or the latest belongs to another model.
+            CheckpointError: All are damaged, or the latest readable one is of another model.
         """
         damaged: dict[int, str] = {}
         for step in reversed(self.steps()):
@@ -140,7 +140,7 @@ class Checkpoints:
             setattr(self._state, name, variable.numpy().item())
 
     def remove_incomplete(self) -> None:
-        """Remove what a killed process or a full disk left of an unfinished checkpoint."""
+        """Remove the files of checkpoints that a killed process or a full disk left incomplete."""
         complete = {f"step-{step}" for step in self.steps()}
         for path in self._directory.glob("step-*"):
             # step-8_temp/, or step-8.data-00000-of-00001 without its step-8.index
@@ -154,7 +154,7 @@ class Checkpoints:
             Float32 arrays in the order of `get_weights`.
 
         Raises:
-            CheckpointError: One of them cannot be read.
+            CheckpointError: One of the checkpoints cannot be read.
         """
         paths = [self._path(step) for step in self.averaged_steps()]
         sums = [np.zeros(weight.shape, np.float64) for weight in self._model.weights]
@@ -188,7 +188,7 @@ class Checkpoints:
         return str(self._directory / f"step-{step}")
 
     def _damage(self, step: int) -> str | None:
-        """Return what is wrong with a checkpoint; TensorFlow verifies each tensor's checksum."""
+        """Return why a checkpoint is damaged, or None; reading a tensor verifies its checksum."""
         try:
             reader = tf.train.load_checkpoint(self._path(step))
             for name in reader.get_variable_to_shape_map():
@@ -198,14 +198,14 @@ class Checkpoints:
         return None
 
     def _remove(self, step: int) -> None:
-        # The index first: without it the rest does not count as a checkpoint.
+        # The index first: `steps` ignores a checkpoint without it.
         files = self._directory.glob(f"step-{step}.*")
         for path in sorted(files, key=lambda path: path.suffix != ".index"):
             path.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error without TensorFlow's notes on its own code."""
+    """Return the first line of an error without the names of TensorFlow's operations."""
     text = (getattr(error, "message", None) or str(error)).strip()
     if not text:
         return type(error).__name__

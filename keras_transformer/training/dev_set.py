@@ -25,13 +25,13 @@ from keras_transformer.training.state import TrainingState
 from keras_transformer.training.stopping import Stopped, check_signal
 
 MAX_BATCH_TOKENS = 16_384
-"""Greatest number of target tokens in a batch of the dev loss; one device computes it."""
+"""Greatest number of target tokens in a batch of the dev loss."""
 
 
 class DevSet:
     """The held-out pairs of a run, scored with the current weights of its model.
 
-    One device does this, whatever the devices and workers of the training are.
+    Scoring uses one device, even if training uses several devices or workers.
 
     Args:
         model: The model in training, a `TranslationModel`.
@@ -52,7 +52,7 @@ class DevSet:
         self._sources = [pair.source for pair in pairs]
         self._references = [pair.target for pair in pairs]
         search = SearchConfig(beam=1, max_extra=config.search.max_extra)
-        # A dev sentence that is too long must not end the training; `prepared.dev` is cut too.
+        # A long dev sentence must not end the training; `prepared.dev` is cut too.
         data = dataclasses.replace(config.data, on_long="cut")
         self._translator = Translator(model, prepared.tokenizer, search, data)
 
@@ -69,20 +69,20 @@ class DevSet:
         """Number of sentences that are translated for BLEU."""
         return len(self._sources)
 
-    def evaluate(self, between: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
+    def evaluate(self, after_batch: Callable[[], None] = lambda: None) -> tuple[Scores, list[str]]:
         """Score the current weights.
 
         Args:
-            between: Called after each batch; an exception that it raises ends the evaluation.
+            after_batch: Called after each batch; an exception that it raises ends the evaluation.
 
         Returns:
-            The scores (``dev_bleu`` only if ``train.dev_sentences`` is not 0), and the
-            translations behind it.
+            The scores, and the translations behind ``dev_bleu``. Without
+            ``train.dev_sentences`` there is neither BLEU nor a translation.
         """
         total = np.zeros(3)
         for inputs, labels in dataset(self._store, self._plan, repeat=False):
             total += self._sums(inputs, labels).numpy()
-            between()
+            after_batch()
         loss, log_loss, tokens = total
         scores = {
             "dev_loss": float(loss / tokens),
@@ -90,7 +90,7 @@ class DevSet:
         }
         if not self._sources:
             return scores, []
-        found = self._translator.translate(self._sources, progress=lambda count: between())
+        found = self._translator.translate(self._sources, progress=lambda count: after_batch())
         translations = [item.text for item in found]
         scores["dev_bleu"] = bleu(translations, [self._references], self._language)
         return scores, translations
@@ -101,7 +101,7 @@ class DevSet:
         return [Example(*texts) for texts in itertools.islice(columns, count)]
 
     def attention(self, count: int) -> list[Attention]:
-        """Return the cross-attention of the first ``count`` sentences; blank ones have none."""
+        """Return the cross-attention of the first ``count`` sentences without blank ones."""
         found = self._translator.translate(self._sources[:count], attention=True)
         return [item.attention for item in found if item.attention]
 
@@ -114,7 +114,7 @@ def evaluate_on_chief(
     Args:
         dev_set: The dev set.
         distribution: The workers.
-        state: State of this worker; a stop signal in it ends the evaluation.
+        state: State of this worker; a stop signal to the chief ends the evaluation.
         seconds: Training time by this worker's clock.
 
     Returns:
@@ -122,7 +122,7 @@ def evaluate_on_chief(
         clock.
 
     Raises:
-        Stopped: The chief has received a signal meanwhile.
+        Stopped: The chief has received a stop signal.
     """
     names = ["dev_loss", "dev_perplexity", *["dev_bleu"] * bool(dev_set.sentences)]
     scores: Scores = {}

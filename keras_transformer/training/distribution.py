@@ -1,8 +1,8 @@
 """Devices and workers of a training run.
 
 A worker is a process with devices of its own, on this machine or another. ``TF_CONFIG`` or
-Slurm's variables describe the workers. All workers run the same program and take the same
-decisions. The first one is the chief; it alone writes the run folder and scores the dev set.
+Slurm's variables describe the workers. All workers run the same program and make the same
+decisions. The first one is the chief: only it writes the run folder and scores the dev set.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from keras_transformer.data.batches import Shards
 from keras_transformer.errors import UserError
 
 WORKER_LOST = 75
-"""Exit status of a worker that has lost another one: EX_TEMPFAIL of sysexits.h, "try again"."""
+"""Exit status of a worker that has lost another one: EX_TEMPFAIL of sysexits.h, to try again."""
 SLURM_PORT = 8888
 """Port of a node's first worker in a Slurm job; the second one has the next port."""
 
-
-# Errors that another worker cannot cause.
-_OWN_FAULTS = (
+# Errors that are never the effect of a lost worker.
+_LOCAL_ERRORS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
@@ -39,7 +38,7 @@ _OWN_FAULTS = (
 
 
 class DistributionError(UserError):
-    """Devices or workers are not available or do not fit together."""
+    """Devices or workers that are unavailable or do not fit together."""
 
 
 class Distribution:
@@ -87,15 +86,15 @@ class Distribution:
 
     @property
     def shards(self) -> Shards:
-        """The shards of each batch that this worker's devices take."""
-        here = self.devices // self.workers
-        return Shards(self.devices, self.worker * here, here)
+        """The shards of each batch that belong to this worker's devices."""
+        per_worker = self.devices // self.workers
+        return Shards(self.devices, self.worker * per_worker, per_worker)
 
     def broadcast_from_chief(self, values: Sequence[float]) -> list[float]:
         """Broadcast the chief's values; every worker calls this and waits for the others.
 
         Args:
-            values: The values on the chief; on the other workers only their number matters.
+            values: The values; the other workers pass any values, as many as the chief.
 
         Returns:
             The chief's values, on every worker.
@@ -111,14 +110,14 @@ class Distribution:
 
     @contextlib.contextmanager
     def exit_on_lost_worker(self) -> Iterator[None]:
-        """End this worker with one line when another one is lost inside the block.
+        """Exit with one line on standard error if another worker is lost in the block.
 
         Raises:
-            SystemExit: With status `WORKER_LOST`.
+            SystemExit: Another worker is lost; the status is `WORKER_LOST`.
         """
         try:
             yield
-        except _OWN_FAULTS:
+        except _LOCAL_ERRORS:
             raise
         except tf.errors.OpError as error:
             if self.workers == 1:
@@ -148,16 +147,16 @@ class Distribution:
     def _sum_over_workers(self, own: tf.Tensor) -> Any:
         def replica_sum() -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            # A worker with several devices counts once.
+            # Only the first device of each worker contributes.
             first = replica.replica_id_in_sync_group % self.shards.count == 0
-            mine = tf.where(first, own, tf.zeros_like(own))
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            counted = tf.where(first, own, tf.zeros_like(own))
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, counted)
 
         return self.strategy.experimental_local_results(self.strategy.run(replica_sum))[0]
 
 
 def _cluster() -> Any:
-    """Return a resolver of the cluster in the environment, or None for a single process.
+    """Return the resolver of the cluster in the environment, or None for a single process.
 
     Raises:
         DistributionError: The description of the cluster is invalid.
@@ -179,7 +178,7 @@ def _cluster() -> Any:
 
 
 def slurm_addresses() -> list[str]:
-    """Return HOST:PORT of each task of this Slurm step, in the order of their numbers.
+    """Return HOST:PORT of each task of this Slurm step, in the order of the tasks.
 
     Raises:
         DistributionError: Slurm's variables are missing or invalid.
@@ -213,7 +212,7 @@ def _check_tf_config(text: str) -> None:
 
 
 def _configure_devices(spec: str, single_worker: bool) -> None:
-    """Configure the devices of ``spec``; TensorFlow must not have started yet."""
+    """Configure the devices of ``spec``; TensorFlow must not have initialised its devices."""
     match = re.fullmatch(r"(auto|cpu|gpu)(?::([1-9]\d*))?", spec)
     if not match or (match[1] == "auto" and match[2]):
         raise DistributionError(f"--devices: expected auto, cpu, gpu, cpu:N or gpu:N, got {spec}")

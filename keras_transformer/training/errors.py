@@ -8,11 +8,11 @@ from keras_transformer.errors import UserError
 
 
 class TrainingError(UserError):
-    """Training cannot continue."""
+    """A failure after which training cannot continue."""
 
 
 class NotFiniteError(TrainingError):
-    """A loss or gradient norm is NaN or infinite.
+    """A loss or gradient norm that is NaN or infinite.
 
     Args:
         step: The step that produced it.
@@ -25,16 +25,16 @@ class NotFiniteError(TrainingError):
 
 
 def check_finite(value: float, step: int, where: str = "", name: str = "the loss") -> None:
-    """Stop a run whose loss is not finite.
+    """Refuse to continue with a loss that is not finite.
 
     Args:
-        value: The loss on the training or dev set, or the quantity that ``name`` describes.
+        value: The loss, or another quantity described by ``name``.
         step: The step after which it was measured.
-        where: Added to the step in the message, such as the number of the batch.
+        where: Appended to the step in the message, such as ", batch 3".
         name: The quantity, for the message.
 
     Raises:
-        NotFiniteError: With step and place; the last checkpoint is from before it.
+        NotFiniteError: The value is not finite; the last checkpoint is from before it.
     """
     if not math.isfinite(value):
         raise NotFiniteError(

@@ -1,10 +1,10 @@
-"""Output projection and label-smoothed cross-entropy in one (section 5.4).
+"""Fused output projection and label-smoothed cross-entropy (section 5.4).
 
-Why not projection, then `loss.label_smoothed_cross_entropy`: its logits (B, T, V) and their
-gradient are kept, at padding too, and each operation reads and writes them once more. Here the
-gradient is computed along with the loss, from 1,024 rows of logits at a time, which are dropped
-afterwards. For 64 sentences of 64 tokens, a third of them padding, D 256 and V 10,000, that is
-0.43 s of processor time instead of 0.85, and 103 MiB instead of 666 (``benchmarks/kernels.py``).
+Why not projection, then `loss.label_smoothed_cross_entropy`: it keeps the logits (B, T, V) and
+their gradient, even at padding, and each operation reads and writes them once more. Here the
+forward pass computes the gradient too, from 1,024 rows of logits at a time, and keeps no logits.
+For 64 sentences of 64 tokens, a third of them padding, D 256 and V 10,000, that is 0.43 s of
+processor time instead of 0.85, and 103 MiB instead of 666 (``benchmarks/kernels.py``).
 
 With smoothing e, V tokens and logits z = h Eᵀ,
 
@@ -21,8 +21,8 @@ import tensorflow as tf
 from keras_transformer.special_tokens import PAD
 from keras_transformer.training.loss import TokenLoss
 
-# Rows projected at once. It bounds memory at 2 * ROWS * V floats, whatever the batch, and costs
-# no time: the products stay large.
+# Rows projected at once. They bound the memory of logits and softmax at 2 * ROWS * V floats, and
+# are enough for efficient matrix products.
 ROWS = 1024
 
 
@@ -33,15 +33,15 @@ def projected_loss(
     smoothing: float,
     fixed_shapes: bool = False,
 ) -> TokenLoss:
-    """Project the features of real tokens to logits and sum their loss.
+    """Project the features of real tokens to logits and sum up the loss.
 
     Args:
         features: (B, T, D) decoder output.
         matrix: (V, D) output projection.
         labels: (B, T) ids; positions of ``PAD`` do not count.
         smoothing: e, probability mass spread evenly over the vocabulary.
-        fixed_shapes: Whether all sizes must follow from those of the input, as XLA requires.
-            Padding is then projected too, with a weight of zero.
+        fixed_shapes: Whether all shapes must depend on input shapes only, as XLA requires.
+            Padding is then projected too, with weight 0.
     """
     matrix = tf.cast(tf.convert_to_tensor(matrix), features.dtype)
     rows = tf.reshape(features, [-1, features.shape[-1]])  # (B * T, D)
@@ -51,7 +51,7 @@ def projected_loss(
         weights = tf.cast(real, tf.float32)
         loss, log_loss = _fused(rows, matrix, flat, weights, smoothing, _softmax_terms)
     else:
-        # Neither product nor softmax is spent on rows of padding.
+        # Rows of padding take no part in the products and the softmax.
         indices = tf.where(real)[:, 0]  # (N,)
         rows, flat = tf.gather(rows, indices), tf.gather(flat, indices)
         weights = tf.ones_like(flat, tf.float32)
@@ -76,21 +76,21 @@ def _fused(
     smoothing: float,
     softmax_terms: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], _SoftmaxTerms],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return weighted sums of loss and -log P over rows (N, D), with the loss' gradient."""
+    """Return the weighted sums of loss and -log P over rows (N, D); the loss has a gradient."""
 
     @tf.custom_gradient
     def compute(rows: tf.Tensor, matrix: tf.Tensor) -> Any:
         wide_rows, wide_matrix = tf.cast(rows, tf.float32), tf.cast(matrix, tf.float32)
         terms = softmax_terms(rows, matrix, labels, weights)
-        right = tf.gather(wide_matrix, labels)  # (N, D)
+        label_rows = tf.gather(wide_matrix, labels)  # (N, D)
         mean = tf.reduce_mean(wide_matrix, axis=0)  # (D,)
-        right_logits = tf.reduce_sum(wide_rows * right, axis=1)  # (N,)
+        label_logits = tf.reduce_sum(wide_rows * label_rows, axis=1)  # (N,)
         mean_logits = tf.linalg.matvec(wide_rows, mean)  # (N,)
-        loss = terms.log_sums - (1 - smoothing) * right_logits - smoothing * mean_logits
+        loss = terms.log_sums - (1 - smoothing) * label_logits - smoothing * mean_logits
 
-        # d loss / d z = softmax(z) - (1 - e) onehot(label) - e / V. It is multiplied with E and
-        # with the rows term by term, so that only the softmax is V wide.
-        row_gradient = terms.for_rows - (1 - smoothing) * right - smoothing * mean
+        # d loss / d z = softmax(z) - (1 - e) onehot(label) - e / V, multiplied by E and by the rows
+        # term by term, so that the softmax is the only (N, V) matrix.
+        row_gradient = terms.for_rows - (1 - smoothing) * label_rows - smoothing * mean
         weighted_rows = weights[:, None] * wide_rows
         vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
         matrix_gradient = tf.tensor_scatter_nd_sub(
@@ -105,7 +105,7 @@ def _fused(
                 tf.cast(upstream * matrix_gradient, matrix.dtype),
             )
 
-        log_loss = tf.reduce_sum(weights * (terms.log_sums - right_logits))
+        log_loss = tf.reduce_sum(weights * (terms.log_sums - label_logits))
         return (tf.reduce_sum(weights * loss), log_loss), gradient
 
     return compute(rows, matrix)
@@ -114,16 +114,17 @@ def _fused(
 def _softmax_terms(
     rows: tf.Tensor, matrix: tf.Tensor, _: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
-    """Compute all rows at once, by operations that XLA fuses."""
+    """Compute the terms of all rows at once, with operations that XLA fuses."""
     logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
     highest = tf.reduce_max(logits, axis=1, keepdims=True)
     exponentials = tf.exp(logits - highest)
     total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # (N, 1)
-    # To divide (N, D) by the total afterwards saves a pass over (N, V).
-    narrow = tf.cast(exponentials, rows.dtype)
-    for_rows = tf.cast(tf.matmul(narrow, matrix), tf.float32) / total
+    # Dividing (N, D) instead of (N, V) by the total saves a pass over the larger matrix.
+    exponentials = tf.cast(exponentials, rows.dtype)
+    for_rows = tf.cast(tf.matmul(exponentials, matrix), tf.float32) / total  # (N, D)
     scaled = tf.cast(rows, tf.float32) * weights[:, None] / total
-    for_matrix = tf.matmul(narrow, tf.cast(scaled, rows.dtype), transpose_a=True)
+    scaled = tf.cast(scaled, rows.dtype)
+    for_matrix = tf.matmul(exponentials, scaled, transpose_a=True)  # (V, D)
     log_sums = (highest + tf.math.log(total))[:, 0]
     return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
@@ -131,31 +132,28 @@ def _softmax_terms(
 def _softmax_terms_of_pass(
     rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
-    """Compute all rows at once, with oneDNN's softmax, which reads the logits fewer times."""
+    """Compute the terms of up to ``ROWS`` rows, with oneDNN's softmax: fewer passes over logits."""
     logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
     softmax = tf.nn.softmax(logits)
-    right, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
-    # logsumexp(z) = z - log P for any token, unless P is 0 or close to the smallest float.
+    label_logits, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
+    # logsumexp(z) = z[label] - log P(label), unless P is close to the smallest float.
     log_sums = tf.cond(
         tf.reduce_all(probability > 1e-30),
-        lambda: right - tf.math.log(probability),
+        lambda: label_logits - tf.math.log(probability),
         lambda: tf.reduce_logsumexp(logits, axis=1),
     )
-    narrow = tf.cast(softmax, rows.dtype)
+    softmax = tf.cast(softmax, rows.dtype)
     scaled = rows * tf.cast(weights, rows.dtype)[:, None]
-    for_matrix = tf.matmul(narrow, scaled, transpose_a=True)
-    return _SoftmaxTerms(
-        log_sums,
-        tf.cast(tf.matmul(narrow, matrix), tf.float32),
-        tf.cast(for_matrix, tf.float32),
-    )
+    for_rows = tf.cast(tf.matmul(softmax, matrix), tf.float32)  # (N, D)
+    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)  # (V, D)
+    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
 
 
 def _softmax_terms_in_passes(
     rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
-    """Compute ``ROWS`` rows at a time."""
-    # At least one pass, so that the sums of a batch without real tokens are zero.
+    """Compute the terms of all rows, ``ROWS`` rows at a time."""
+    # At least one pass, for a batch without real tokens, whose sums are 0.
     passes = tf.maximum(1, (tf.shape(rows)[0] + ROWS - 1) // ROWS)
 
     def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:

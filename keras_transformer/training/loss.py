@@ -10,7 +10,7 @@ from keras_transformer.special_tokens import PAD
 
 
 class TokenLoss(NamedTuple):
-    """Sums over real tokens, to be divided once, after replicas and micro-batches are summed."""
+    """Sums over real tokens, divided once, after the sum over micro-batches and replicas."""
 
     loss: tf.Tensor
     """() float32, the training objective."""
@@ -24,7 +24,7 @@ def token_losses(logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0) -
     """Return the loss of each token against the label mixed with the uniform distribution.
 
     With smoothing e and V tokens the target distribution q is (1 - e) onehot(label) + e / V
-    (Szegedy et al. 2015), and the loss of a position -Σ q log P.
+    (Szegedy et al. 2015), and the loss of a position is -Σ q log P.
 
     Args:
         logits: (B, T, V).

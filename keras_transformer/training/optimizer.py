@@ -41,7 +41,7 @@ class ReducedAdam(ReducedGradients, keras.optimizers.Adam):
 
 
 def build_optimizer(config: Config) -> ReducedAdam:
-    """Return the optimizer of a configuration, with its learning rate schedule and EMA.
+    """Build the optimizer of a configuration, with its learning rate schedule and EMA.
 
     Args:
         config: ``train.adam_*``, ``train.warmup_steps``, ``train.learning_rate_factor`` and

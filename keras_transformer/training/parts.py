@@ -23,7 +23,7 @@ from keras_transformer.training.step import TranslationModel, build_model
 
 @dataclasses.dataclass(frozen=True)
 class TrainingParts:
-    """Everything that a training run works with."""
+    """Model, data, checkpoints, dev set and reporting of a training run."""
 
     run: Run
     run_log: RunLog
@@ -52,7 +52,7 @@ class TrainingParts:
 
 
 def micro_batches(config: TrainConfig, devices: int) -> int:
-    """Return how many micro-batches each device makes of its shard of a batch.
+    """Return the number of micro-batches per device and batch.
 
     Args:
         config: ``batch_tokens`` and ``micro_batch_tokens`` are used.
@@ -82,7 +82,7 @@ def build_parts(
             "train.jit: expected false with several devices, over which XLA cannot all-reduce; "
             f"got true with {distribution.devices}"
         )
-    # Before any tensorflow-text tokenizer exists: seeding destroys them.
+    # Before any tensorflow-text tokenizer exists: seeding invalidates them.
     keras.utils.set_random_seed(config.seed)
     with distribution.strategy.scope():
         model = build_model(run.config, micro_batches(config, distribution.devices))

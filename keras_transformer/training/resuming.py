@@ -17,7 +17,7 @@ from keras_transformer.training.distribution import Distribution, DistributionEr
 from keras_transformer.training.parts import TrainingParts
 from keras_transformer.training.scores import is_checkpoint
 
-# Fields that no option makes changeable: the encoded text and the embeddings depend on them.
+# Fields that may never change: the encoded text and the embeddings depend on them.
 _TOKENIZER = ("source", "target", "algorithm", "vocabulary_size", "joint")
 
 
@@ -30,7 +30,7 @@ def open_run(
     distribution: Distribution,
     log: Callable[[str], None],
 ) -> Iterator[tuple[Run, Prepared]]:
-    """Open the run folder on every worker; the chief makes it, prepares its data and locks it.
+    """Open the run folder on every worker; the chief creates or locks it and prepares the data.
 
     Args:
         config: As for `trainer.train`.
@@ -41,23 +41,23 @@ def open_run(
         log: Called on the chief with lines about the data.
 
     Yields:
-        The run with its configuration complete, and its data.
+        The run with its complete configuration, and its data.
 
     Raises:
         UserError: The folder, the data or the configuration cannot be used.
-        DistributionError: On the other workers, if the chief fails.
+        DistributionError: On the other workers, the chief has failed.
     """
     with contextlib.ExitStack() as stack:
         if distribution.chief:
             try:
                 opened = _open_as_chief(config, path, resume, accept_changes, log, stack)
             except BaseException:
-                with contextlib.suppress(tf.errors.OpError):  # the first error matters more
+                with contextlib.suppress(tf.errors.OpError):  # the original error matters more
                     distribution.broadcast_from_chief([0.0])
                 raise
             distribution.broadcast_from_chief([1.0])
         else:
-            opened = _open_after_chief(config, path, resume, distribution)
+            opened = _open_as_worker(config, path, resume, distribution)
         yield opened
 
 
@@ -81,7 +81,7 @@ def _open_as_chief(
     return run, run.prepare_again(log) if accept_changes else run.prepared(log)
 
 
-def _open_after_chief(
+def _open_as_worker(
     config: Config, path: Path, resume: bool, distribution: Distribution
 ) -> tuple[Run, Prepared]:
     if not all(distribution.broadcast_from_chief([0.0])):
@@ -93,7 +93,7 @@ def _open_after_chief(
 
 
 def with_vocabulary_of(old: Config, new: Config) -> Config:
-    """Return ``new`` with the vocabulary sizes of ``old`` where it leaves them to the tokenizer."""
+    """Return ``new``, its vocabulary sizes of 0 replaced by those of ``old``."""
     sizes = {
         name: getattr(new.model, name) or getattr(old.model, name)
         for name in ("source_vocabulary_size", "target_vocabulary_size")
@@ -107,8 +107,8 @@ def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> N
     Args:
         old: The configuration of the run.
         new: The configuration with which it is resumed.
-        accept_changes: Accept all changes but those of the vocabulary. (Restoring the
-            checkpoint shows whether the network still fits.)
+        accept_changes: Accept all changes but those of the vocabulary. Restoring the checkpoint
+            fails if the network no longer fits.
 
     Raises:
         RunError: Names each field that differs, with both values.
@@ -135,7 +135,7 @@ def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> N
 
 
 def restore(parts: TrainingParts) -> list[dict[str, Any]]:
-    """Restore the last checkpoint, if any, and drop the records of later steps.
+    """Restore the last checkpoint, if any, and remove the records of later steps.
 
     Every worker calls this.
 
@@ -143,17 +143,17 @@ def restore(parts: TrainingParts) -> list[dict[str, Any]]:
         The records of metrics.jsonl up to the restored step.
 
     Raises:
-        CheckpointError: No checkpoint can be read, or the network does not fit.
+        CheckpointError: No checkpoint is readable, or the network does not fit.
         RunError: The run has best weights, but no checkpoint is left.
         DistributionError: The workers see different checkpoints.
     """
     run, run_log, state = parts.run, parts.run_log, parts.state
     if parts.distribution.chief:
         parts.checkpoints.remove_incomplete()
-    # With one record, the first checkpoint may have been interrupted while it was written.
+    # With a single record, the run may have been killed while it wrote its first checkpoint.
     scored = [record for record in run_log.records() if is_checkpoint(record)]
     restored = parts.checkpoints.restore_latest(run_log.line, allow_restart=len(scored) < 2)
-    parts.distribution.wait()  # until all have read, before the chief writes
+    parts.distribution.wait()  # the chief must not write before all have read
     _check_same_step(parts)
     if not restored and run.best_weights.exists() and len(scored) > 1:
         raise RunError(

@@ -1,4 +1,4 @@
-"""Scores on the dev set: names, selection of the best weights, text for people."""
+"""Scores on the dev set: names, selection of the best weights, formatting."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Example(NamedTuple):
 
 
 def perplexity(log_loss: float) -> float:
-    """Return exp of the mean -log P of a token; infinity where that overflows."""
+    """Return exp of the mean -log P of a token; infinity if it overflows."""
     return math.exp(log_loss) if log_loss < 700 else math.inf
 
 
 def selection_score(scores: dict[str, Any], by: str = "bleu") -> float:
-    """Return the score that selects the best weights: the greater, the better.
+    """Return the score that selects the best weights; greater is better.
 
     Args:
         scores: Scores on the dev set, or a record of metrics.jsonl with them.
-        by: "bleu" (the negative loss where no sentences are translated) or "loss".
+        by: "bleu", or "loss" for the negative loss, which also replaces a missing BLEU.
     """
     return scores["dev_bleu"] if by == "bleu" and "dev_bleu" in scores else -scores["dev_loss"]
 

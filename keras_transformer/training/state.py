@@ -1,4 +1,4 @@
-"""State of a training run that several of its parts share."""
+"""State shared by the parts of a training run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import keras
 
 @dataclasses.dataclass
 class TrainingState:
-    """Progress of a run beside its weights; each field has one writer.
+    """Progress of a run; each field has one writer.
 
-    Checkpoints save and restore ``seconds``, ``best_score`` and ``best_step``, and the optimizer
+    Checkpoints save and restore ``seconds``, ``best_score``, ``best_step`` and the optimizer
     with its step count. The other fields belong to the running process.
 
     Args:
@@ -26,7 +26,7 @@ class TrainingState:
     best_score: float = -math.inf
     """Selection score of the best weights so far. Written by `BestWeights`."""
     best_step: int = 0
-    """Step of the last checkpoint that was the best when it was scored; averages do not count.
+    """Step of the last checkpoint that was the best so far; averages do not count.
     Written by `BestWeights`."""
     signal: int = 0
     """Number of the stop signal that this process has received, or 0. Written by the handler

@@ -1,4 +1,4 @@
-"""Training step: sums over real tokens, divided once, however the batch is split."""
+"""Training step, normalised by the number of real tokens of the whole batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StepOptions(NamedTuple):
     seed: int = 1
     """Seed of dropout."""
     micro_batches: int = 1
-    """Micro-batches that a device processes in turn, accumulating their gradients."""
+    """Micro-batches per device, whose gradients are accumulated."""
     clip_norm: float = 0.0
     """Greatest global norm of the gradients; 0 disables clipping."""
     jit: bool = False
@@ -44,16 +44,16 @@ class TranslationModel(DistributedModel):
     """Transformer whose training step normalises by the number of real tokens.
 
     Loss and tokens are summed over the micro-batches of each device, then over the devices of
-    all workers. The gradient of the sum is divided by the number of tokens, then clipped. So
-    the update is that of the mean over all real tokens of the batch, however the batch is
-    split. (Keras divides by rows and devices, clips on each device, and counts each accumulated
-    micro-batch as a step of the learning rate schedule.)
+    all workers. The gradient of the sum is divided by the number of tokens, then clipped. So it
+    is the gradient of the mean over all real tokens of the batch, for any number of devices and
+    micro-batches. (Keras divides by rows and devices, clips on each device, and counts each
+    accumulated micro-batch as a step of the learning rate schedule.)
 
     Build it by `transformer.build(config, dtype, TranslationModel)`, then call `configure`.
     """
 
     def configure(self, optimizer: keras.optimizers.Optimizer, options: StepOptions) -> None:
-        """Build the optimizer and compile; call it in the scope of the distribution strategy.
+        """Build the optimizer and compile, in the scope of the distribution strategy.
 
         Args:
             optimizer: An optimizer with `compat.keras.ReducedGradients`, such as `ReducedAdam`.
@@ -84,21 +84,21 @@ class TranslationModel(DistributedModel):
         return projected_loss(features, matrix, labels, options.smoothing, fixed_shapes=options.jit)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """Make one update, in replica context.
+        """Take an optimizer step, in replica context.
 
         Args:
-            data: ``(inputs, labels)`` as in `token_loss`: this device's shard of the batch,
-                which may have no real token.
+            data: ``(inputs, labels)`` as in `token_loss`, this device's shard of the batch. It
+                may have no real token.
 
         Returns:
             Values of the whole batch, equal on all devices, () float32 each: ``loss`` and
-            ``log_loss`` (means over its tokens), ``source_tokens``, ``target_tokens`` and
+            ``log_loss`` (means over target tokens), ``source_tokens``, ``target_tokens`` and
             ``gradient_norm`` before clipping.
         """
         sums, gradients = self._accumulated_gradients(*data)
         replica = tf.distribute.get_replica_context()
         if replica.num_replicas_in_sync > 1:
-            # The gradients are dense: replicas touch different rows of the embedding.
+            # Dense gradients, since replicas use different rows of the embedding.
             *gradients, stacked = replica.all_reduce(
                 tf.distribute.ReduceOp.SUM, [*gradients, tf.stack(sums)]
             )
@@ -122,8 +122,8 @@ class TranslationModel(DistributedModel):
     ) -> tuple[_StepSums, list[tf.Tensor]]:
         """Return the sums of this device's shard and the dense gradients of its summed loss."""
         replica = tf.distribute.get_replica_context()
-        # Dropout depends on seed, step, device and micro-batch only: a resumed run draws the
-        # same masks, and no state has to be saved.
+        # Dropout masks depend only on seed, step, device and micro-batch, so that a resumed run
+        # repeats them without any saved state.
         seed = tf.constant([self._options.seed, 0])
         for number in (self.optimizer.iterations.value, replica.replica_id_in_sync_group):
             seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(number, tf.int32))
@@ -169,9 +169,7 @@ class TranslationModel(DistributedModel):
 
 
 def build_model(config: Config, micro_batches: int) -> TranslationModel:
-    """Return the model of a configuration with its optimizer, ready for `fit`.
-
-    Call it in the scope of the distribution strategy.
+    """Build the model and its optimizer, ready for `fit`, in the scope of the strategy.
 
     Args:
         config: The configuration; both vocabulary sizes are set.
@@ -188,6 +186,6 @@ def build_model(config: Config, micro_batches: int) -> TranslationModel:
 
 
 def _trimmed(ids: tf.Tensor) -> tf.Tensor:
-    """Return (B, T) ids without the last columns that are padding in every row."""
+    """Return ids (B, T) without the trailing columns of padding only."""
     longest = tf.reduce_max(tf.math.count_nonzero(ids, axis=1, dtype=tf.int32))
     return ids[:, : tf.maximum(longest, 1)]

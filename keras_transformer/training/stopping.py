@@ -11,7 +11,7 @@ from keras_transformer.training.state import TrainingState
 
 
 class Stopped(SystemExit):
-    """A signal has ended the training; the exit status is 128 plus its number.
+    """End of the training by a signal; the exit status is 128 plus its number.
 
     Args:
         number: The signal's number.
@@ -23,10 +23,10 @@ class Stopped(SystemExit):
 
 
 def check_signal(state: TrainingState) -> None:
-    """Stop here if a signal has come.
+    """Stop the training if a signal has arrived.
 
     Raises:
-        Stopped: A signal has come.
+        Stopped: A signal has arrived.
     """
     if state.signal:
         raise Stopped(state.signal)
@@ -36,11 +36,11 @@ def check_signal(state: TrainingState) -> None:
 def deferred_signals(state: TrainingState) -> Iterator[None]:
     """Store SIGTERM and SIGINT in ``state.signal`` until the training can stop.
 
-    A signal stops at once where no step is unsaved. A second signal has the effect that it had
-    before this block.
+    If all steps are saved, a signal stops the training at once. A second signal gets the handler
+    from before the block.
 
     Raises:
-        Stopped: A signal has come and no step is unsaved.
+        Stopped: A signal has arrived, and all steps are saved.
     """
     previous: dict[int, Any] = {
         number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
@@ -55,7 +55,7 @@ def deferred_signals(state: TrainingState) -> Iterator[None]:
     try:
         for number in previous:
             signal.signal(number, store)
-    except ValueError:  # only the main thread may handle signals
+    except ValueError:  # not in the main thread
         previous = {}
     try:
         yield

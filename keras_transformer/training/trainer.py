@@ -42,8 +42,8 @@ def train(
     Every worker of a cluster calls this with the same arguments (see `Distribution`).
 
     Args:
-        config: The configuration; on resuming, that of the run with the user's changes.
-        path: The run folder to make or to resume; all workers see the same one.
+        config: The configuration; to resume, the run's own with any changes.
+        path: The run folder to create or resume, the same one for all workers.
         resume: Whether to resume.
         devices: As for `Distribution`.
         accept_changes: Resume although the configuration or the corpus has changed.
@@ -54,7 +54,7 @@ def train(
     Raises:
         UserError: The data, the configuration, the devices or the folder cannot be used.
         TrainingError: The loss is not finite, or memory is exhausted.
-        Stopped: A signal has come; the steps taken are saved.
+        Stopped: A signal has arrived; the steps taken are saved.
     """
     if config.train.dev_sentences:
         metrics(config.data.target)  # fail now, not at the first checkpoint
@@ -72,13 +72,13 @@ def train(
         open_run(config, path, resume, accept_changes, distribution, log) as (run, prepared),
     ):
         run_log = RunLog(path, silent=not distribution.chief)
-        for line in lines:  # printed before there was a folder for log.txt
+        for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
         return Trainer(run, prepared, run_log, distribution).train()
 
 
 class Trainer:
-    """Trains one run.
+    """Training of one run.
 
     Args:
         run: The run folder.
@@ -87,7 +87,7 @@ class Trainer:
         distribution: The devices and workers; by default all devices of this machine.
 
     Attributes:
-        parts: The parts that it works with: model, dev set, checkpoints and so on.
+        parts: Model, dev set, checkpoints and the other parts.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Trainer:
         self._run_log = run_log
 
     def train(self) -> Run:
-        """Train up to the limits, try averages, keep the best weights.
+        """Train up to the limits, score the averages, keep the best weights.
 
         Returns:
             The finished run.
@@ -111,7 +111,7 @@ class Trainer:
         Raises:
             UserError: The folder cannot be resumed or written.
             TrainingError: The loss is not finite, or memory is exhausted.
-            Stopped: A signal has come; the steps taken are saved.
+            Stopped: A signal has arrived; the steps taken are saved.
         """
         with deferred_signals(self._state):
             try:
@@ -123,7 +123,7 @@ class Trainer:
                     if saved
                     else f"stopped by {stop.name} before the first step; start with --resume"
                 )
-                raise  # without drawing the curves: the process should exit soon
+                raise  # the process should exit soon: no curves
             except NotFiniteError as error:
                 raise TrainingError(f"{error}{self._save_batch(error.step)}") from error
         return self.parts.run
@@ -146,7 +146,7 @@ class Trainer:
         step = state.step
         due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
         if due and not any(record["step"] == step for record in records):
-            self._checkpoint(progress)  # a signal came before the dev set was scored
+            self._checkpoint(progress)  # a signal ended the run before it was scored
         elif (
             self._finished()
             and not untried_averages(records, self._config, step)
@@ -175,10 +175,10 @@ class Trainer:
         return step >= self._config.max_steps or out_of_time or out_of_patience
 
     def _fit(self, progress: Progress) -> None:
-        """Call `fit`; each of its epochs is the interval between two checkpoints."""
+        """Call `fit` with the interval between two checkpoints as an epoch."""
         parts, every = self.parts, self._config.checkpoint_every
         step = self._state.step
-        # After a stop between two checkpoints, first train up to the next regular one.
+        # After a stop between two checkpoints, the first epoch ends at the next regular one.
         remaining = -step % every
         end_interval = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: self._end_interval(progress)
@@ -213,9 +213,9 @@ class Trainer:
             self.parts.model.stop_training = True
 
     def _checkpoint(self, progress: Progress) -> None:
-        """Score the dev set, keep the best weights, save a checkpoint."""
+        """Score the dev set, keep the best weights and save a checkpoint."""
         parts, step = self.parts, self._state.step
-        train_metrics = progress.interval.metrics()  # before the dev set takes its time
+        train_metrics = progress.interval.metrics()  # before the time of the dev set
         try:
             scores, translations, seconds = evaluate_on_chief(
                 parts.dev_set, parts.distribution, self._state, progress.seconds
@@ -223,10 +223,10 @@ class Trainer:
         except Stopped:
             self._save(progress.seconds)
             raise
-        # The last update may have broken the weights; its own loss is from before it.
+        # The loss of a step is from before its update, which may have broken the weights.
         check_finite(scores["dev_loss"], step, " on the dev set")
         best = parts.best.offer(parts.model, scores, translations, step)
-        # Before the checkpoint: a resume drops a record too many, but cannot restore one.
+        # Before the checkpoint: a resume can remove a surplus record, but not add a missing one.
         self._run_log.record(
             {
                 "step": step,
@@ -244,18 +244,18 @@ class Trainer:
         self._run_log.line(
             f"checkpoint at step {step}: {format_scores(scores)}{' (best)' if best else ''}"
         )
-        if parts.distribution.workers == 1:  # several workers agree after their next step
+        if parts.distribution.workers == 1:  # several workers agree on a stop in `Progress`
             check_signal(self._state)
 
     def _save(self, seconds: float) -> None:
         self._state.seconds = seconds
         if self.parts.distribution.chief:
             self.parts.checkpoints.save()
-        self.parts.distribution.wait()  # no worker may exit before the checkpoint is written
+        self.parts.distribution.wait()  # no worker may exit before the chief has written it
         self._state.unsaved = False
 
     def _save_batch(self, step: int) -> str:
-        """Write the pairs of a step that went wrong; return a sentence for the message."""
+        """Write the pairs of a step whose loss is not finite; return a sentence for the message."""
         parts = self.parts
         if not parts.distribution.chief:
             return ""

@@ -1,4 +1,4 @@
-"""The private parts of jsonargparse that the command line relies on still exist and behave."""
+"""Private parts of jsonargparse: each one exists and does what the command line needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each private part of Keras that the package uses does what it is used for."""
+"""Private parts of Keras: each one exists and does what the package uses it for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keras_transformer.compat.keras import (
 
 
 class Counting(DistributedModel):
-    """y = w x; its steps count their batches."""
+    """y = w x, with steps that count their batches."""
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         inputs, targets = data
@@ -47,7 +47,7 @@ class ReducedSgd(ReducedGradients, keras.optimizers.SGD):
 
 
 def fit(model: Counting, values: list[float]) -> tuple[list[dict[str, float]], list[float]]:
-    """Train on batches of one number each; give the logs of the steps and what was read."""
+    """Train on batches of one number each; return the logs of the steps and the batches read."""
     read: list[float] = []
 
     def batches() -> Any:

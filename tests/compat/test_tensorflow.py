@@ -1,4 +1,4 @@
-"""Each private part of TensorFlow that the package uses does what it is used for."""
+"""Private parts of TensorFlow: each one exists and does what the package uses it for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the network tests: small models, and checks for every layer."""
+"""Fixtures for tests of the network: small models, and the layer harness."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _tiny_config(**fields: Any) -> ModelConfig:
 
 
 def _scatter(weights: list[Any]) -> None:
-    """Move weights off their first values, so that no bias of 0 or gain of 1 hides a fault."""
+    """Change all weights, since a bias of 0 or a gain of 1 could hide a fault."""
     rng = np.random.default_rng(0)
     for weight in weights:
         weight.assign(weight.numpy() + rng.normal(0.0, 0.3, weight.shape))
@@ -48,19 +48,19 @@ def _tiny_model(dtype: str = "float32", **fields: Any) -> keras.Model:
 
 @pytest.fixture(scope="session")
 def tiny_config() -> Callable[..., ModelConfig]:
-    """A network of a few hundred weights, all dropouts on; fields can be overridden."""
+    """Configuration of a few hundred weights with all dropouts; fields can be overridden."""
     return _tiny_config
 
 
 @pytest.fixture(scope="session")
 def tiny_model() -> Callable[..., keras.Model]:
-    """The model of `tiny_config`, built once for each set of fields: not to be changed."""
+    """The model of `tiny_config`, shared by all tests with the same fields: do not change it."""
     return _tiny_model
 
 
 @pytest.fixture(scope="session")
 def scatter() -> Callable[[list[Any]], None]:
-    """Moves weights off their first values."""
+    """Function that changes all given weights."""
     return _scatter
 
 
@@ -90,7 +90,7 @@ def _check_config(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None
 
 
 def _any_length(tensor: tf.Tensor) -> list[int | None]:
-    """The shape with every size open but the width of features."""
+    """Return the shape with all sizes None except the width of features."""
     shape: list[int | None] = [None] * len(tensor.shape)
     if tensor.dtype.is_floating:
         shape[-1] = tensor.shape[-1]
@@ -105,11 +105,11 @@ def _check_graph(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
 
 def _check_symbolic(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
     symbols = [keras.KerasTensor(_any_length(x), x.dtype.name) for x in inputs]
-    for said, real in zip(
+    for declared, actual in zip(
         _tensors(call(layer, *symbols)), _tensors(call(layer, *inputs)), strict=True
     ):
-        assert keras.backend.standardize_dtype(real.dtype) == said.dtype
-        tf.TensorShape(said.shape).assert_is_compatible_with(real.shape)
+        assert keras.backend.standardize_dtype(actual.dtype) == declared.dtype
+        tf.TensorShape(declared.shape).assert_is_compatible_with(actual.shape)
 
 
 def _check_training_step(layer: Any, call: Call, inputs: tuple[tf.Tensor, ...]) -> None:
@@ -138,7 +138,7 @@ def _check_bfloat16(layer: Any, make: Call, call: Call, inputs: tuple[tf.Tensor,
     call(half, *inputs)
     half.set_weights(layer.get_weights())
     assert all(weight.dtype == "float32" for weight in half.weights)
-    # bfloat16 keeps 8 bits: a part in 256 for each rounding.
+    # bfloat16 has a precision of 8 bits: each rounding is off by up to 1/256.
     _assert_close(call(half, *inputs), call(layer, *inputs), 0.05)
 
 
@@ -148,14 +148,13 @@ def _call(layer: Any, *inputs: Any, training: bool | None = None) -> Any:
 
 @pytest.fixture(scope="session")
 def check_layer() -> Callable[..., None]:
-    """The layer harness: checks for every layer.
+    """The layer harness: the checks that every layer must pass.
 
-    ``check_layer(make, *inputs, call=...)``: ``make(**options)`` makes a layer, where the
-    options are a dtype or nothing; ``call(layer, *inputs)`` or the same with ``training``
-    calls it. The configuration survives a round trip, a graph of open sizes gives what
-    eager execution gives, symbolic shapes and types are the real ones, one training step
-    reaches every weight, and bfloat16 stays close to float32. (A reload in a fresh process
-    is tested with whole models.)
+    ``check_layer(make, *inputs, call=...)``: ``make()`` or ``make(dtype=...)`` builds a layer,
+    ``call(layer, *inputs)`` calls it, with or without ``training``. The configuration survives a
+    round trip, a graph with unknown sizes equals eager execution, symbolic shapes and types equal
+    real ones, a training step reaches every weight, and bfloat16 is close to float32. (Tests of
+    whole models reload them in a fresh process.)
     """
 
     def check(make: Call, *inputs: Any, call: Call = _call) -> None:

@@ -37,14 +37,14 @@ def test_worked_example() -> None:
     np.testing.assert_allclose(output, [[2.0, 3.0], [2.2809, 3.2809]], atol=1e-4)
 
 
-def test_worked_example_depends_on_the_scale() -> None:
-    # Queries times sqrt(3) take the scale back: the second row is 1 / (1 + e) and the rest.
+def test_worked_example_without_the_scale_is_another() -> None:
+    # Queries times sqrt(3) cancel the scale: the second row is 1 / (1 + e) and e / (1 + e).
     _, weights = scaled_dot_product_attention(QUERIES * 3.0**0.5, KEYS, VALUES)
     np.testing.assert_allclose(weights, [[0.5, 0.5], [0.2689, 0.7311]], atol=1e-4)
 
 
 def test_bias_is_added_to_scaled_scores() -> None:
-    # The second query scores 0.577 and 1.155; a bias that evens them out gives halves.
+    # The second query scores 0.577 and 1.155; a bias that makes them equal gives halves.
     bias = tf.constant([[0.0, 0.0], [3.0**-0.5, 0.0]])
     _, weights = scaled_dot_product_attention(QUERIES, KEYS, VALUES, bias=bias)
     np.testing.assert_allclose(weights, [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
@@ -71,7 +71,7 @@ def test_query_without_keys_gives_zero_and_changes_no_other(dtype: str) -> None:
     for tensor in (output, weights, *gradients):
         assert np.isfinite(tf.cast(tensor, tf.float32)).all()
     assert not tf.cast(gradients[0][1], tf.float32).numpy().any()
-    # The other rows are, to the bit, what they are where the second row has keys.
+    # The other rows are bit-identical to those of a batch whose second row has keys.
     full = tf.constant([[True, True, False], [True, True, True], [True, False, True]])
     other, other_weights = scaled_dot_product_attention(queries, keys, values, full)
     for row in (0, 2):
@@ -107,7 +107,7 @@ def _by_definition(layer: Any, query: Any, memory: Any, mask: Any) -> np.ndarray
 
 @pytest.mark.parametrize(
     ("heads", "key", "value"),
-    # The last two are rows (B) and (A) of Table 3 in small: d_k by itself, one full head.
+    # The last two are small versions of rows (B) and (A) of Table 3: d_k alone, one full head.
     [(2, 3, 3), (3, 2, 2), (2, 1, 5), (1, 6, 6)],
 )
 def test_multi_head_attention_by_its_definition(heads: int, key: int, value: int) -> None:
@@ -134,7 +134,7 @@ def test_eight_heads_cost_as_much_as_one_full_head() -> None:
         found = tf.compat.v1.profiler.profile(graph, options=options)
         return found.total_float_ops
 
-    # The softmax is taken once for each head; the matrix products are the same.
+    # Each head has a softmax of its own; the matrix products are the same.
     assert 1.0 <= products(eight) / products(one) < 1.6
 
 
@@ -153,7 +153,7 @@ def test_dropout_of_weights_in_training_only() -> None:
     again, same_weights = layer(x, x, return_weights=True, training=True)
     np.testing.assert_array_equal(layer(x, x), output)
     assert np.abs(again - output).max() > 1e-3
-    # What is returned is the distribution, before dropout.
+    # The returned weights are the distribution before dropout.
     np.testing.assert_array_equal(same_weights, weights)
 
 

@@ -1,4 +1,4 @@
-"""The tables of components: complete, and open for variants."""
+"""Tables of components: complete, and open to variants."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_arguments_come_from_the_configuration() -> None:
 
 
 class _NoResidual(SublayerConnection):
-    """An experimental variant: LayerNorm(Sublayer(x))."""
+    """A layer without residual connection: LayerNorm(Sublayer(x))."""
 
     def call(self, x: Any, sublayer: Any, training: bool = False) -> Any:
         return self.normalization(sublayer(x), training=training)
@@ -114,11 +114,11 @@ def test_a_variant_is_added_by_a_class_and_a_line_in_a_table(
         np.testing.assert_allclose(found, logits[:, position], atol=1e-5)
 
 
-# Imports
+# Allowed imports
 
 
 def _imports(file: Path) -> set[str]:
-    """Modules of the package that a file imports, anywhere in it."""
+    """Return the modules of the package that a file imports anywhere."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -139,7 +139,7 @@ def test_the_model_imports_no_text_training_or_search() -> None:
 @pytest.mark.parametrize(
     ("folder", "above"),
     [
-        # Each folder, and what is composed of it or built on it.
+        # Each folder, and the modules that use it.
         ("kernels", ["attention", "components", "encoder", "incremental", "variants"]),
         ("variants", ["components", "layer_stack", "encoder", "decoder", "transformer"]),
         (".", ["incremental"]),

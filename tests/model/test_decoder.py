@@ -81,7 +81,7 @@ def test_decoder_applies_its_layers_in_order(norm: str, tiny_config: Any, scatte
 
 
 def _run(decoder: Decoder, x: np.ndarray, training: bool, return_weights: bool) -> Any:
-    """The decoder's output, with the same dropout each time."""
+    """Return the decoder's output, with the same dropout in each call."""
     tf.random.set_seed(1)
     weights = {id(weight) for weight in decoder.weights}
     for variable in decoder.variables:
@@ -109,7 +109,7 @@ def test_later_tokens_change_no_earlier_output(
     np.testing.assert_array_equal(plain, other)
     for one, two in zip(weights, other_weights, strict=True):
         np.testing.assert_array_equal(one[:, :, :2], two[:, :, :2])
-    # A change affects this position and later ones.
+    # Positions from the changed one on see the change.
     assert (other[:, 2:] != output[:, 2:]).numpy().any(axis=-1).all()
 
 

@@ -42,7 +42,7 @@ def test_the_shared_matrix_has_gradients_of_both_uses() -> None:
         logits = layer(tf.ones([1, 1, 4]), reverse=True)
         loss = tf.reduce_sum(embedded) + tf.reduce_sum(logits)
     gradient = tf.convert_to_tensor(tape.gradient(loss, layer.matrix.value))
-    # Every row from the logits; row 1 also from the embedding, 2 for each feature.
+    # Every row has a gradient from the logits; row 1 also from the embedding, 2 per feature.
     np.testing.assert_allclose(gradient, [[1.0] * 4, [3.0] * 4, [1.0] * 4])
 
 

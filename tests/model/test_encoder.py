@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.model.encoder import Encoder, EncoderLayer
 
-# Two sentences of four positions, the second with one padding.
+# Two sentences of four positions, the second with one of padding.
 MASK = tf.constant([[True, True, True, True], [True, True, True, False]])[:, None, None, :]
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
@@ -56,7 +56,7 @@ def test_encoder_applies_its_layers_in_order(norm: str, tiny_config: Any, scatte
     x = _normal(2, 4, 8)
     first, second = encoder.layers
     expected = second(first(x, MASK), MASK)
-    if norm == "pre":  # the sum of all sub-layers has never been normalized
+    if norm == "pre":  # the sum of all sub-layers is not normalized
         assert encoder.final_norm is not None
         expected = encoder.final_norm(expected)
     np.testing.assert_allclose(encoder(x, MASK), expected, atol=1e-6)
@@ -80,7 +80,7 @@ def test_padding_changes_nothing(positions: str, tiny_config: Any, scatter: Any)
     changed = encoder(other, MASK).numpy()
     np.testing.assert_array_equal(changed[0], output[0])
     np.testing.assert_array_equal(changed[1, :3], output[1, :3])
-    # Every real token changes the output at both sides of it.
+    # Each real token is seen by the tokens before and after it.
     other = x.copy()
     other[1, 1] += 1.0
     assert (encoder(other, MASK).numpy()[1, [0, 2]] != output[1, [0, 2]]).any(axis=-1).all()

@@ -1,4 +1,4 @@
-"""Masks: one polarity, computed from the ids, for any length."""
+"""Attention masks: one polarity, any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers compared with those of KerasHub (in keras-nlp)."""
+"""Comparison with the layers of KerasHub, which keras-nlp installs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_encoder_layer_equals_that_of_kerashub() -> None:
     assert expected_before.shape == (2, 4, 8)
     result = ours(x, padding_mask(ids))
     _give_weights(ours, theirs)
-    # Their masked queries are defined differently; only real tokens count.
+    # Their layer treats masked queries differently: compare real tokens only.
     real = (ids != 0).numpy()
     expected = theirs(x, padding_mask=ids != 0)
     assert np.abs(expected - expected_before)[real].max() > 1e-2
@@ -41,7 +41,7 @@ def test_an_encoder_layer_equals_that_of_kerashub() -> None:
 
 
 def _give_weights(ours: EncoderLayer, theirs: keras.layers.Layer) -> None:
-    """Copy our weights into their layer, whose projections have biases: those stay zero."""
+    """Copy our weights into their layer; the biases of its projections stay 0."""
     attention, feed_forward = ours.self_attention, ours.feed_forward
     for name in ("query", "key", "value", "output"):
         dense = getattr(theirs._self_attention_layer, f"_{name}_dense")

@@ -43,7 +43,7 @@ def test_sinusoids_of_an_odd_width_end_with_a_sine() -> None:
 @pytest.mark.parametrize("shift", [1, 7])
 def test_shifted_sinusoids_are_a_linear_map(shift: int) -> None:
     encoding = sinusoidal_encoding(3000, 8).numpy().astype("float64")
-    # One matrix, found on 20 positions wide apart, holds for the others.
+    # A matrix fitted on 20 positions far apart holds for the others too.
     before, after = encoding[: 3000 - shift], encoding[shift:]
     matrix = np.linalg.lstsq(before[::150], after[::150], rcond=None)[0]
     np.testing.assert_allclose(before @ matrix, after, atol=2e-3)

@@ -1,4 +1,4 @@
-"""The whole network: causality, padding, precision, training, shared matrices."""
+"""The whole network: masking, execution, shared weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
 EMBEDDINGS = ["tied", "decoder", "untied"]
 
-# Every norm with every kind of positions; embeddings, which act before and after them, in turn.
+# All pairs of norm and positions; the kinds of embeddings take turns, as they act outside.
 OPTIONS = [
     (norm, positions, embeddings)
     for (norm, positions), embeddings in zip(
@@ -36,7 +36,7 @@ def _logits(model: keras.Model, source: Any, target: Any, training: bool = False
     return model(inputs, training=training).numpy()
 
 
-# Causality and padding
+# Masking
 
 
 @ALL_OPTIONS
@@ -55,7 +55,7 @@ def test_later_target_tokens_change_no_earlier_logits(
 
 
 def _trained(model: keras.Model, target: Any, seed: int = 1) -> np.ndarray:
-    """Logits with the dropout of a seed."""
+    """Return logits with the dropout of a seed."""
     tf.random.set_seed(seed)
     weights = {id(weight) for weight in model.weights}
     for variable in model.variables:
@@ -188,7 +188,7 @@ def test_bfloat16_is_close_to_float32(norm: str, tiny_model: Any, tiny_config: A
 
 def test_fit_changes_every_weight(tiny_config: Any) -> None:
     class Own(keras.Model):
-        """A model class with a training step of its own would be given like this."""
+        """A class for `model_class`, here without a training step of its own."""
 
     config = tiny_config(norm="pre", positions="learned", embeddings="untied", max_positions=5)
     model = transformer.build(config, model_class=Own)
@@ -227,7 +227,7 @@ def test_a_vocabulary_size_of_zero_is_refused(name: str, tiny_config: Any) -> No
         transformer.build(config)
 
 
-# Shared matrices
+# Shared weights
 
 
 @pytest.mark.parametrize(("embeddings", "matrices"), [("tied", 1), ("decoder", 2), ("untied", 3)])

@@ -1,4 +1,4 @@
-"""Networks written to a file and read again."""
+"""Saved and reloaded networks."""
 
 from __future__ import annotations
 

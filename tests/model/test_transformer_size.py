@@ -1,4 +1,4 @@
-"""Number of parameters of the presets and of every row of the paper's Table 3."""
+"""Number of parameters: the presets, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keras_transformer.presets import preset
 
 
 def _parameters(config: ModelConfig) -> int:
-    """The number of weights by formula."""
+    """Return the number of parameters by formula."""
     width = config.d_model
     keys, values = config.heads * config.key_width, config.heads * config.value_width
     attention = 2 * width * keys + 2 * width * values  # W^Q, W^K, W^V, W^O
@@ -62,7 +62,7 @@ def _with_vocabulary(config: ModelConfig, size: int) -> ModelConfig:
         # 10,000 * 128 = 1,280,000 for the vocabulary; attention 4 * 128^2 = 65,536; feed-forward
         # 2 * 128 * 256 + 256 + 128 = 65,920; normalization 256.
         # 4 * (65,536 + 65,920 + 512) + 4 * (131,072 + 65,920 + 768) = 1,318,912. Pre-LN: two
-        # last normalizations, 512.
+        # final normalizations, 512.
         ("tiny", 10_000, 2_599_424),
         # 2,560,000; 262,144; 525,568; 512: 3 * 788,736 + 3 * 1,051,392 = 5,520,384; 1,024.
         ("small", 10_000, 8_081_408),
@@ -77,7 +77,7 @@ def _with_vocabulary(config: ModelConfig, size: int) -> ModelConfig:
 def test_presets_have_the_paper_s_size(
     name: str, vocabulary: int, parameters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Only the size counts here, and zeros are made faster than 214 million random numbers.
+    # Only sizes matter here, and zeros are faster than 214 million random numbers.
     for initializer in (keras.initializers.RandomNormal, keras.initializers.GlorotUniform):
         monkeypatch.setattr(
             initializer, "__call__", lambda self, shape, dtype=None, **_: tf.zeros(shape, dtype)
@@ -91,8 +91,8 @@ def test_presets_have_the_paper_s_size(
         assert abs(parameters / 213e6 - 1) < 0.02
 
 
-# Table 3: what each row changes from the base model, and its parameters in millions where
-# they are given.
+# Table 3: the changes of each row from the base model, and its parameters in millions where the
+# paper gives them.
 TABLE_3: list[tuple[str, dict[str, Any], int | None]] = [
     ("base", {}, 65),
     ("A 1", {"heads": 1, "d_key": 512, "d_value": 512}, None),
@@ -125,19 +125,19 @@ def test_rows_of_table_3_have_the_paper_s_size(
         # The paper leaves the field empty where it does not change (learned positions aside).
         assert 0 <= parameters - _parameters(base) <= 2 * 1024 * 512
         return
-    # "About 37,000" tokens: with 41,000 all rows but big would agree within 2 %, so the whole
-    # is compared loosely ...
+    # The paper's vocabulary is only "about 37,000" tokens (all rows but big would agree within 2 %
+    # with 41,000), so totals are compared loosely ...
     assert abs(parameters / (1e6 * millions) - 1) < 0.07
     if "d_model" not in changes:
-        # ... and the difference from base, in which the vocabulary cancels, to the paper's
-        # rounding of both numbers.
+        # ... and differences from base, in which the vocabulary cancels, up to the rounding of
+        # both numbers.
         difference = (parameters - _parameters(base)) / 1e6
         assert abs(difference - (millions - 65)) < 1.0
 
 
 @pytest.mark.parametrize("changes", [row[1] for row in TABLE_3], ids=[row[0] for row in TABLE_3])
 def test_rows_of_table_3_build(changes: dict[str, Any]) -> None:
-    # An eighth of every width and fewer layers: the same structure, built in no time.
+    # An eighth of every width and fewer layers: the same structure, built quickly.
     small: dict[str, Any] = {"d_model": 64, "d_ff": 256, "encoder_layers": 1, "decoder_layers": 1}
     widths = {"d_model": 8, "d_ff": 8, "d_key": 8, "d_value": 8}
     scaled = {

@@ -1,4 +1,4 @@
-"""A corpus of reversed letters, small enough to train on in seconds, and runs on it."""
+"""Fixtures for tests of training: a tiny corpus of reversed letters, and runs on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.training.helpers import Reversal, remove_checkpoints
 
 @pytest.fixture(scope="session")
 def reversal(tmp_path_factory: pytest.TempPathFactory) -> Reversal:
-    """Write a corpus whose targets are the sources reversed; give a configuration for it."""
+    """Write a corpus whose targets are the reversed sources; return configurations for it."""
     rng = random.Random(0)
     folder = tmp_path_factory.mktemp("reversal")
 
@@ -69,18 +69,18 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Reversal:
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Draw no curves, because that takes longer than the training; list the runs instead."""
+    """Replace drawing of curves, which takes longer than training, by a list of the runs."""
     runs: list[Path] = []
     monkeypatch.setattr(curves, "write", lambda path, *rest: runs.append(path))
     return runs
 
 
-# Runs that several tests read; a test that changes one takes a copy.
+# Runs shared by several tests; a test that changes one uses a copy.
 
 
 @pytest.fixture(scope="session")
 def trained(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Six steps without a stop and without BLEU."""
+    """A run of six steps without a stop and without BLEU."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(curves, "write", lambda path, *rest: None)
         return trainer.train(reversal(), tmp_path_factory.mktemp("runs") / "trained")
@@ -88,9 +88,8 @@ def trained(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run
 
 @pytest.fixture(scope="session")
 def complete(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Four steps with BLEU, EMA, clipping, several best weights and, if installed, TensorBoard.
-
-    Each step has a checkpoint, and all of them are kept.
+    """A run of four steps with BLEU, EMA, clipping, several best weights, and TensorBoard if
+    installed. Each step has a checkpoint, and all of them are kept.
     """
     config = reversal(
         max_steps=4,
@@ -108,7 +107,7 @@ def complete(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Ru
 
 @pytest.fixture(scope="session")
 def complete_resumed(complete: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """As `complete`, but killed before the checkpoint of step 3 and resumed."""
+    """The run `complete`, resumed as if killed before the checkpoint of step 3."""
     copy = Run.open(shutil.copytree(complete.path, tmp_path_factory.mktemp("runs") / "resumed"))
     remove_checkpoints(copy, 3, 4)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -118,13 +117,13 @@ def complete_resumed(complete: Run, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def trained_copy(trained: Run, tmp_path: Path) -> Run:
-    """A copy of `trained`, to change."""
+    """A copy of `trained` that a test may change."""
     return Run.open(shutil.copytree(trained.path, tmp_path / "copy"))
 
 
 @pytest.fixture
 def complete_copy(complete: Run, tmp_path: Path) -> Run:
-    """A copy of `complete`, to change."""
+    """A copy of `complete` that a test may change."""
     return Run.open(shutil.copytree(complete.path, tmp_path / "copy"))
 
 

@@ -15,28 +15,28 @@ from keras_transformer.run import Run
 from keras_transformer.training.reporting.run_log import RunLog
 
 Reversal = Callable[..., Config]
-"""The fixture `reversal`: gives its configuration with other fields of ``train``."""
+"""Type of the fixture `reversal`: returns its configuration with other fields of ``train``."""
 
 
 def records(run: Run) -> list[dict[str, Any]]:
-    """The records of metrics.jsonl."""
+    """Return the records of metrics.jsonl."""
     return RunLog(run.path).records()
 
 
 def steps(run: Run) -> list[int]:
-    """The steps of these records."""
+    """Return the steps of these records."""
     return [record["step"] for record in records(run)]
 
 
 def without_times(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records without times and speeds, which differ between two equal runs."""
+    """Return the records without times and speeds, which differ between two equal runs."""
     return [
         {name: value for name, value in record.items() if "second" not in name} for record in found
     ]
 
 
 def with_train(config: Config, **train: object) -> Config:
-    """The configuration with other fields of ``train``."""
+    """Return the configuration with other fields of ``train``."""
     return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
 
 
@@ -48,7 +48,7 @@ def remove_checkpoints(run: Run, *steps: int) -> None:
 
 
 def last_checkpoint(path: Path) -> dict[str, np.ndarray]:
-    """All tensors in the newest checkpoint of a run but the time that it took."""
+    """Return all tensors in the newest checkpoint of a run except the training time."""
     steps = [int(file.stem[5:]) for file in (path / "checkpoints").glob("step-*.index")]
     reader = tf.train.load_checkpoint(str(path / "checkpoints" / f"step-{max(steps)}"))
     names = [name for name in reader.get_variable_to_shape_map() if "ATTRIBUTES" in name]
@@ -56,7 +56,7 @@ def last_checkpoint(path: Path) -> dict[str, np.ndarray]:
 
 
 def assert_same_checkpoint(ours: Path, theirs: Path) -> None:
-    """Check that two runs have the same last checkpoint, to the last bit."""
+    """Check that the last checkpoints of two runs are bit-identical."""
     one, other = last_checkpoint(ours), last_checkpoint(theirs)
     assert one.keys() == other.keys()
     for name in one:

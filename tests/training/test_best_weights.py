@@ -14,7 +14,7 @@ from tests.training.helpers import records
 
 
 class Folder:
-    """Records what is stored in a run folder."""
+    """Stand-in for a run folder that records the calls."""
 
     def __init__(self) -> None:
         self.stored: list[Any] = []
@@ -49,7 +49,7 @@ def test_other_workers_than_the_chief_know_the_best_and_write_nothing() -> None:
 
 
 def test_averages_do_not_reset_patience() -> None:
-    """Patience has ended a run: an average that is the best does not continue it."""
+    """After patience has ended a run, a best average does not continue it."""
     best, state, _ = best_weights(patience=2, best_by="loss", checkpoint_every=2)
     assert best.offer(None, {"dev_loss": 3.0}, [], step=2)
     assert not best.patience_exhausted(5)
@@ -67,7 +67,7 @@ def test_without_or_within_patience_a_run_continues(patience: int) -> None:
 
 
 def test_the_weights_of_the_best_checkpoints_are_kept(complete: Run) -> None:
-    """Two of four, as keep_best says; averages are not among them."""
+    """With keep_best 2, two of four checkpoints; averages do not count."""
     checkpoints = records(complete)[:4]
     ranked = sorted(checkpoints, key=lambda record: record["dev_loss"])[:2]
     kept = {path.name for path in Path(complete.path / "best").iterdir()}

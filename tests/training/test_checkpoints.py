@@ -55,7 +55,7 @@ def test_the_whole_state_is_restored(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path, second, restored, keep=1).restore_latest()
     assert restored.step == 3
     assert (restored.best_score, restored.best_step, restored.seconds) == (12.5, 2, 7.0)
-    assert (restored.signal, restored.unsaved) == (0, False)  # of the other process alone
+    assert (restored.signal, restored.unsaved) == (0, False)  # state of the other process only
     # The moments and the state of dropout are back too: the same steps give the same weights.
     advance(second, 3)
     for ours, theirs in zip(second.get_weights(), first.get_weights(), strict=True):
@@ -81,7 +81,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def saved(directory: Path, *steps: int, keep: int = 2, every: int = 2) -> Checkpoints:
-    """Checkpoints of these steps, whose weights are all equal to the step."""
+    """Return checkpoints of these steps, whose weights all equal the step."""
     built = model()
     checkpoints = checkpoints_of(directory, built, keep, every)
     for step in steps:
@@ -94,8 +94,8 @@ def saved(directory: Path, *steps: int, keep: int = 2, every: int = 2) -> Checkp
 @pytest.mark.parametrize(
     ("steps", "mean"),
     [
-        ((2, 4, 5), (4 + 5) / 2),  # ended in between: the end counts
-        ((2, 4, 5, 6), (4 + 6) / 2),  # went on from there: as if it had never stopped
+        ((2, 4, 5), (4 + 5) / 2),  # the run ended there: the end counts
+        ((2, 4, 5, 6), (4 + 6) / 2),  # the run continued: as if it had never stopped
     ],
 )
 def test_average_with_a_checkpoint_in_between(
@@ -119,7 +119,7 @@ def test_the_latest_readable_checkpoint_is_restored(tmp_path: Path) -> None:
     assert "step-6: damaged: " in line
     assert line.endswith("; going back to step 4")
     assert checkpoints._state.step == 4
-    assert checkpoints.steps() == [2, 4]  # step 6 is about to be repeated
+    assert checkpoints.steps() == [2, 4]  # step 6 will be repeated
 
 
 def test_if_all_are_damaged_each_is_named_and_kept(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_incomplete_checkpoints_are_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_checkpoints_of_stops_replace_no_regular_one(tmp_path: Path) -> None:
-    """The average at the end uses the same checkpoints as without a stop."""
+def test_checkpoints_of_stops_displace_no_regular_one(tmp_path: Path) -> None:
+    """The average at the end is that of a run without stops."""
     checkpoints = saved(tmp_path, 2, 4, 5)
     assert checkpoints.steps() == [2, 4, 5]
     for step in (7, 8):
@@ -171,7 +171,7 @@ def test_checkpoints_of_stops_replace_no_regular_one(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path: Path) -> None:
     checkpoints = saved(tmp_path, 2)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes that a file may have
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # greatest file size in bytes
     try:
         checkpoints._model.optimizer.iterations.assign(4)
         with pytest.raises(CheckpointError, match=r"cannot write the checkpoint of step 4: [^{]*$"):

@@ -1,4 +1,4 @@
-"""Projection and loss in one function, compared with the plain loss."""
+"""Fused projection and loss, compared with the plain loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _plain(
 
 
 def _assert_same(features: tf.Tensor, smoothing: float, **options: bool) -> None:
-    """Sums, and gradients of features and matrix."""
+    """Return the sums, and the gradients of features and matrix."""
     found = []
     for loss in (projected_loss, _plain):
         with tf.GradientTape() as tape:
@@ -92,8 +92,8 @@ def test_bfloat16_features_give_a_close_loss_in_float32() -> None:
     assert float(rough.loss) == pytest.approx(float(exact.loss), rel=2e-2)
 
 
-def test_improbable_labels_have_their_true_loss() -> None:
-    # P(label) = e^-200 is no float32 any more; -log P is, computed from logits 200 and 0.
+def test_labels_that_the_model_rules_out_have_their_true_loss() -> None:
+    # P(label) = e^-200 underflows in float32, but -log P, from logits 200 and 0, does not.
     features = tf.constant([[[1.0], [-1.0]]])
     matrix = tf.constant([[0.0], [-200.0], [0.0]])
     result = projected_loss(features, matrix, tf.constant([[1, 2]]), 0.0)

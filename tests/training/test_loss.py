@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy, by its definition."""
+"""Label-smoothed cross-entropy, compared with its definition."""
 
 from __future__ import annotations
 

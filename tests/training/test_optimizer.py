@@ -20,7 +20,7 @@ def after(optimizer: keras.optimizers.Optimizer, steps: int) -> np.ndarray:
 
 
 def test_the_first_step_worked_out_by_hand() -> None:
-    """With m = 0.1 g and v = 0.02 g^2, both corrected to g and g^2: a step of the rate."""
+    """m = 0.1 g and v = 0.02 g^2, corrected to g and g^2: a step as large as the rate."""
     optimizer = ReducedAdam(0.5, 0.9, 0.98, 1e-9)
     variable = keras.Variable([1.0, 1.0], dtype="float32")
     optimizer.build([variable])

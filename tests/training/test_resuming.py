@@ -32,13 +32,13 @@ from tests.training.helpers import (
     without_times,
 )
 
-# Continuing a run that has stopped
+# Resuming a stopped run
 
 
 def test_stopped_by_the_clock_and_resumed_equals_never_stopped(
     reversal: Reversal, trained: Run, tmp_path: Path
 ) -> None:
-    """Step 1 is between two checkpoints; the later ones are at their usual steps."""
+    """The stop at step 1, between two checkpoints, does not shift later checkpoints."""
     run = trainer.train(reversal(max_minutes=1e-6), tmp_path / "run")
     assert steps(run) == [1, 1]
     run = trainer.train(with_train(run.config, max_minutes=0.0), run.path, resume=True)
@@ -46,7 +46,7 @@ def test_stopped_by_the_clock_and_resumed_equals_never_stopped(
     assert steps(run) == [1, 1, 2, 4, 6, 6]
     ours, theirs = records(run)[-1], records(trained)[-1]
     assert (ours["averaged"], ours["dev_loss"]) == (theirs["averaged"], theirs["dev_loss"])
-    # Times add up, and the new limits are stored.
+    # Training times are summed, and the new limits are stored.
     seconds = [record["seconds"] for record in records(run) if "averaged" not in record]
     assert seconds == sorted(seconds)
     assert Run.open(run.path).config == run.config
@@ -56,7 +56,7 @@ def test_stopped_by_the_clock_and_resumed_equals_never_stopped(
 def test_killed_and_resumed_equals_never_stopped(
     trained_copy: Run, trained: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As if killed while the record of step 4 was being written."""
+    """State of a run that was killed while it wrote the record of step 4."""
     remove_checkpoints(trained_copy, 4, 6)
     lines = (trained_copy.path / "metrics.jsonl").read_text().splitlines()
     (trained_copy.path / "metrics.jsonl").write_text(f"{lines[0]}\n{lines[1][:40]}")
@@ -84,7 +84,7 @@ def test_stopped_by_a_signal_and_resumed_equals_never_stopped(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """SIGTERM comes during step 3, which is saved, although no checkpoint is due."""
+    """SIGTERM arrives during step 3, which is saved although no checkpoint is due."""
     record_steps = RunLog.record_steps
 
     def record_and_signal(run_log: RunLog, values: dict[str, Any]) -> None:
@@ -102,13 +102,13 @@ def test_stopped_by_a_signal_and_resumed_equals_never_stopped(
     assert steps(run) == [4, 6, 6]
     ours, theirs = last_checkpoint(run.path), last_checkpoint(trained.path)
     for name in theirs:
-        if not name.startswith("best"):  # checkpoints differ, hence the best of them
+        if not name.startswith("best"):  # other checkpoints, hence another best one
             np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
 
 @pytest.fixture
 def parts(trained_copy: Run) -> Callable[[], TrainingParts]:
-    """Builds the parts of a run as a process does that resumes it."""
+    """Return a function that builds the parts of a run like a process that resumes it."""
     return lambda: build_parts(
         trained_copy, trained_copy.prepared(print), RunLog(trained_copy.path), Distribution()
     )
@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_is_skipped(
     parts: Callable[[], TrainingParts],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One bit of a weight has changed: the checksum shows it, and the steps are repeated."""
+    """A changed bit of a weight breaks the checksum, and the steps are repeated."""
     [data] = (trained_copy.path / "checkpoints").glob("step-6.data*")
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
@@ -139,7 +139,7 @@ def test_a_damaged_checkpoint_is_skipped(
 def test_stopped_in_its_first_checkpoint_a_run_restarts(
     trained_copy: Run, parts: Callable[[], TrainingParts], left: str
 ) -> None:
-    """The best weights and the record exist already; the checkpoint does not, or is damaged."""
+    """Best weights and record exist; the checkpoint is missing or damaged."""
     if left == "a damaged one":
         for path in (trained_copy.path / "checkpoints").glob("step-2.*"):
             path.write_bytes(path.read_bytes()[:20])
@@ -190,7 +190,7 @@ def test_resuming_a_finished_run_changes_nothing_and_draws_missing_curves(
 
 
 def test_a_better_average_stays_best_when_the_run_continues(trained_copy: Run) -> None:
-    """No checkpoint has its score, because it is scored after the last one."""
+    """No checkpoint holds the score of an average, which is scored after the last one."""
     found = records(trained_copy)
     found[-1]["dev_loss"] = 0.01
     text = "".join(json.dumps(record) + "\n" for record in found)
@@ -202,7 +202,7 @@ def test_a_better_average_stays_best_when_the_run_continues(trained_copy: Run) -
     assert trained_copy.best_weights.read_bytes() == weights
 
 
-# Changes
+# Changed configurations and corpora
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_limits_and_reporting_may_change(reversal: Reversal) -> None:
 
 
 def test_the_user_may_accept_changes(trained_copy: Run) -> None:
-    """Another schedule, and more text, which is encoded with the run's own vocabulary."""
+    """Another schedule and more text, encoded with the vocabulary of the run."""
     source, corpus = Path(trained_copy.config.data.train), trained_copy.path.parent / "more"
     for side in ("a", "b"):
         text = source.with_suffix(f".{side}").read_text()

@@ -53,7 +53,7 @@ def batch(source: list[list[int]], labels: list[list[int]]) -> Any:
 
 
 def sharded(batches: Any, shards: Shards) -> Iterator[Any]:
-    """Shard as `data.batches.dataset` does: row by row, filled up with rows of padding."""
+    """Shard as `data.batches.dataset` does: row by row, with a row of padding if none is left."""
     for source, labels in batches:
         for shard in range(shards.first, shards.first + shards.count):
             rows = slice(shard, None, shards.total)
@@ -68,7 +68,7 @@ def stream(batches: Any) -> tf.data.Dataset:
 
 
 class ReducedSGD(ReducedGradients, keras.optimizers.SGD):
-    """Unlike Adam, SGD distinguishes a gradient from twice the gradient."""
+    """SGD, whose update depends on the scale of the gradient, unlike Adam's."""
 
 
 def model(rate: float = 0.5, **options: Any) -> TranslationModel:
@@ -117,7 +117,7 @@ def test_clipping_is_by_the_norm_of_the_whole_gradient() -> None:
     before = built.get_weights()
     history = built.fit(stream([batch(*BATCHES[0])]), shuffle=False, verbose=0).history
     changes = [after - was for after, was in zip(built.get_weights(), before, strict=True)]
-    assert history["gradient_norm"][0] > 0.1  # that of before
+    assert history["gradient_norm"][0] > 0.1  # before clipping
     norm = np.sqrt(sum(np.sum(np.square(change)) for change in changes))
     assert norm == pytest.approx(0.01, rel=1e-4)
 
@@ -160,12 +160,12 @@ def test_saving_has_each_weight_once(tmp_path: Any) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-# The same update, however the batch is split
+# The update does not depend on devices and micro-batches
 
 
 @pytest.fixture(scope="module")
 def whole() -> list[np.ndarray]:
-    """Weights after training on one device with one micro-batch."""
+    """Weights after training on one device with one micro-batch per step."""
     return trained_weights(Distribution(), clip_norm=0.5)
 
 
@@ -200,11 +200,11 @@ def test_dropout_differs_between_steps_and_micro_batches_and_can_be_repeated() -
     assert losses[3] == losses[1]
 
 
-# Devices must be set up before TensorFlow starts, hence processes of their own.
+# In processes of their own, since devices must be configured before TensorFlow starts.
 
 
 def train_in_process(devices: str, splits: list[int], **environment: str) -> dict[str, Any]:
-    """Train on these devices, once for each number of micro-batches; return the results."""
+    """Train on these devices with each number of micro-batches; return the results."""
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     os.environ |= environment
     distribution = Distribution(devices)

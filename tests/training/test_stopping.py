@@ -20,7 +20,7 @@ def state() -> Iterator[TrainingState]:
 
 
 def interrupted(state: TrainingState, *numbers: int) -> int:
-    """Send signals while they are deferred; give the number that the state has after the first."""
+    """Send signals while they are deferred; return the state's signal after the first."""
     first, *more = numbers
     with deferred_signals(state):
         signal.raise_signal(first)

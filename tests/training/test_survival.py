@@ -27,7 +27,7 @@ from tests.training.helpers import (
     without_times,
 )
 
-# All state of a run: dropout, averages, patience, the best so far, the order of the data.
+# Covers all state of a run: dropout, averages, patience, best score, order of the data.
 STATEFUL = {
     "max_steps": 120,
     "checkpoint_every": 3,
@@ -76,10 +76,10 @@ def lines(path: Path) -> int:
 
 
 def assert_same(ours: Path, theirs: Path) -> None:
-    """Check that two runs have kept the same, to the last bit."""
+    """Check that the results of two runs are bit-identical."""
     assert_same_checkpoint(ours, theirs)
     first, second = (without_times(RunLog(path).records()) for path in (ours, theirs))
-    whole = {"train_loss", "train_perplexity", "gradient_norm"}  # of an interval without a stop
+    whole = {"train_loss", "train_perplexity", "gradient_norm"}  # means of a whole interval
     for one_record, other_record in zip(first, second, strict=True):
         same = (one_record.keys() & other_record.keys()) - whole
         assert {"step", "dev_loss", "dev_bleu"} <= same
@@ -119,8 +119,8 @@ def test_a_run_killed_at_any_moment_ends_as_if_never_stopped(
     done = 0
     while done < kills:
         process = start(processes, config, run, devices)
-        # One in four before its first step, the others at any moment of what follows it:
-        # a step, the scores on the dev set, a checkpoint.
+        # One kill in four is before the first step, the others at any later moment: in a step,
+        # in the evaluation of the dev set, in a checkpoint.
         if rng.random() < 0.25:
             time.sleep(rng.uniform(0.5, 4.0))
         else:

@@ -17,7 +17,7 @@ from keras_transformer.training.errors import TrainingError
 from keras_transformer.training.reporting.run_log import RunLog
 from tests.training.helpers import Reversal, records, steps, with_train
 
-# A run that was not interrupted
+# An uninterrupted run
 
 
 def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
@@ -50,9 +50,9 @@ def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
     assert kept == {f"step-{step}.index" for step in (1, 2, 3, 4)}
     assert len((complete.path / "dev.translations.txt").read_text().splitlines()) == 5
     log = (complete.path / "log.txt").read_text()
-    assert "tokenizer: learning a vocabulary of 300" in log  # from before there was a folder
+    assert "tokenizer: learning a vocabulary of 300" in log  # logged before the folder existed
     assert "average of the last 3 checkpoints" in log
-    # The folder alone is enough to translate, and sizes are filled in.
+    # The folder alone is enough to translate; vocabulary sizes are filled in.
     opened = Run.open(complete.path)
     assert opened.config.model.source_vocabulary_size == opened.tokenizer().source.size
     assert len(Translator.from_run(complete.path).translate(["a b c", ""])) == 2
@@ -60,7 +60,7 @@ def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
 
 def test_an_existing_run_is_not_overwritten(trained: Run) -> None:
     before = (trained.path / "metrics.jsonl").read_text()
-    with pytest.raises(RunError, match="exists already; go on with it by --resume"):
+    with pytest.raises(RunError, match="exists already; continue it with --resume"):
         trainer.train(trained.config, trained.path)
     assert (trained.path / "metrics.jsonl").read_text() == before
 
@@ -123,7 +123,7 @@ def test_bleu_that_cannot_be_computed_is_refused_at_once(
 
 
 def test_broken_weights_are_never_saved(reversal: Reversal, tmp_path: Path) -> None:
-    """The loss of the first step is finite; after its update the weights are not."""
+    """The loss of the first step is finite, but the weights after its update are not."""
     config = reversal(learning_rate_factor=1e30, checkpoint_every=1)
     with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step 1 on the dev set"):
         trainer.train(config, tmp_path / "run")
@@ -163,8 +163,8 @@ def test_out_of_memory_names_the_option_to_reduce(
 
 @pytest.mark.slow
 def test_xla_gives_the_losses_of_plain_execution(reversal: Reversal, tmp_path: Path) -> None:
-    # Batches differ, since their shapes are fixed; the dev set is the same. Dropout draws
-    # other numbers in other shapes, hence none.
+    # XLA has other batches, of fixed shapes; the dev set is the same. Without dropout, whose
+    # masks depend on the shapes.
     config = reversal(jit=True, max_steps=1, checkpoint_every=1)
     model = dataclasses.replace(config.model, dropout=0.0, attention_dropout=0.0)
     config = dataclasses.replace(config, model=model)

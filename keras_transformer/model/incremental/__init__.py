@@ -1,1 +1,1 @@
-"""Incremental decoding: one target position at a time, with caches of keys and values."""
+"""Incremental decoding: one target position at a time, with cached keys and values."""

@@ -1,7 +1,7 @@
-"""Attention from one target position, on the weights of a `MultiHeadAttention` layer.
+"""Attention from one target position, with the weights of a `MultiHeadAttention` layer.
 
-Each sentence has W rows, all at the same position. Queries are scaled beforehand, masks are
-added to the scores, and whatever is the same in every step is computed once.
+Each sentence has W rows, all at the same position. Tensors that all steps share are computed
+once: the joint kernel with scaled queries, additive masks, the cross-attention cache.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from keras_transformer.model.incremental.caches import KeysValues
 
 
 class StepContext(NamedTuple):
-    """What all layers share in one step."""
+    """Inputs that all layers share in one step."""
 
     position: tf.Tensor | int
     """Target position of all rows."""
     beam: int
     """W, rows of a sentence."""
     slots: tf.Tensor
-    """() int32, C * W: slots of a sentence in the self-attention caches."""
+    """() int32, C * W: slots per sentence in the self-attention caches."""
     rows: tf.Tensor
-    """(B * H,) int32: rows of the caches that this step fills."""
+    """(B * H,) int32, rows of the self-attention caches that this step fills."""
     self_bias: tf.Tensor
     """(B, H, W, C * W) float32, added to the scores of self-attention."""
     source_bias: tf.Tensor
@@ -32,10 +32,10 @@ class StepContext(NamedTuple):
 
 
 def joint_kernel(layer: MultiHeadAttention) -> tf.Tensor:
-    """Join query, key and value kernels: one product instead of three.
+    """Concatenate query, key and value kernels: one product per step instead of three.
 
     Returns:
-        (D, H * (2 K + K')) in the layer's compute type; queries come out scaled.
+        (D, H * (2 K + K')) in the layer's compute dtype, for scaled queries, keys and values.
     """
     query = tf.convert_to_tensor(layer.query_kernel) * layer.key_width**-0.5
     kernels = [query, *map(tf.convert_to_tensor, (layer.key_kernel, layer.value_kernel))]
@@ -49,20 +49,20 @@ def self_attention_step(
     cache: KeysValues,
     context: StepContext,
 ) -> tuple[tf.Tensor, KeysValues]:
-    """Attend from one position to itself and those before it.
+    """Attend from one position to itself and earlier ones.
 
     Args:
         layer: The self-attention layer.
-        x: (R, D), the W rows of a sentence next to each other.
-        joint_kernel: Its `joint_kernel`.
+        x: (R, D), the W rows of a sentence adjacent.
+        joint_kernel: From `joint_kernel`.
         cache: Rows of keys (B * H * C, W * K) and values (B * H * C, W * K').
         context: The step.
 
     Returns:
-        (R, D), and the cache with the keys and values of this position, written in place.
+        (R, D), and the cache with the keys and values of this position.
     """
     queries, new = _project_position(layer, x, joint_kernel, context)
-    # Functional updates copy the whole cache to write one position.
+    # In place: a functional update would copy the whole cache to write one position.
     cache = KeysValues(
         *(
             tf.raw_ops.InplaceUpdate(x=rows, i=context.rows, v=own)
@@ -93,7 +93,7 @@ def cross_attention_cache(
     """
     keys, values = layer.keys_values(memory)
     keys = tf.transpose(keys, [0, 1, 3, 2])  # (B, H, K, S)
-    # A sentence without any token contributes nothing, whatever its weights are.
+    # Zero values for a source of padding only, whose attention weights are arbitrary.
     real = tf.reduce_any(source_mask, axis=-1, keepdims=True)  # (B, 1, 1, 1)
     return KeysValues(keys, values * tf.cast(real, values.dtype))
 
@@ -105,7 +105,7 @@ def cross_attention_step(
 
     Args:
         layer: The cross-attention layer.
-        x: (R, D), the W rows of a sentence next to each other.
+        x: (R, D), the W rows of a sentence adjacent.
         cache: From `cross_attention_cache`, once for each sentence.
         context: The step.
 
@@ -114,7 +114,7 @@ def cross_attention_step(
     """
     kernel = tf.cast(tf.convert_to_tensor(layer.query_kernel), x.dtype)
     queries = tf.matmul(x, kernel) * tf.cast(layer.key_width**-0.5, x.dtype)  # (R, H * K)
-    # The W rows of a sentence attend to the same keys, as W positions of it would.
+    # The W rows of a sentence attend to the same keys, like W positions.
     queries = _split_rows(queries, layer.heads, context.beam, layer.key_width)
     return _attend(layer, queries, cache, context.source_bias, keys_transposed=True)
 
@@ -122,15 +122,20 @@ def cross_attention_step(
 def _project_position(
     layer: MultiHeadAttention, x: tf.Tensor, joint_kernel: tf.Tensor, context: StepContext
 ) -> tuple[tf.Tensor, KeysValues]:
-    """Project (R, D) to scaled queries (B, H, W, K), and to rows of a cache.
+    """Project (R, D) to scaled queries and to new rows of the cache.
 
-    The rows are keys (B * H, W * K) and values (B * H, W * K').
+    Returns:
+        Queries (B, H, W, K), keys (B * H, W * K) and values (B * H, W * K').
     """
     heads, beam = layer.heads, context.beam
     widths = layer.key_width, layer.key_width, layer.value_width
     joint = tf.matmul(x, joint_kernel)  # (R, H * (2 K + K'))
     queries, keys, values = tf.split(joint, [heads * width for width in widths], axis=1)
-    parts = _encode(layer, queries, context), _encode(layer, keys, context), values
+    parts = (
+        _encode_positions(layer, queries, context),
+        _encode_positions(layer, keys, context),
+        values,
+    )
     queries, keys, values = (
         _split_rows(part, heads, beam, width) for part, width in zip(parts, widths, strict=True)
     )
@@ -140,8 +145,8 @@ def _project_position(
     )
 
 
-def _encode(layer: MultiHeadAttention, x: tf.Tensor, context: StepContext) -> tf.Tensor:
-    """Let rows of queries or keys (R, H * K) know their position, as the layer does it."""
+def _encode_positions(layer: MultiHeadAttention, x: tf.Tensor, context: StepContext) -> tf.Tensor:
+    """Apply the layer's `encode_positions` to queries or keys (R, H * K): (R, H, 1, K)."""
     x = tf.reshape(x, [-1, layer.heads, 1, layer.key_width])  # (R, H, 1, K)
     return layer.encode_positions(x, context.position)
 
@@ -160,8 +165,8 @@ def _attend(
         queries: (B, H, W, K), scaled.
         keys_values: Keys (B, H, S, K) and values (B, H, S, K').
         bias: (B, H, W, S) float32, added to the scores.
-        keys_transposed: Whether the keys are (B, H, K, S), which halves the time of their
-            product.
+        keys_transposed: Whether the keys are (B, H, K, S), which halves the time of the
+            scores.
 
     Returns:
         (R, D).
@@ -177,7 +182,7 @@ def _attend(
 
 
 def _split_rows(x: tf.Tensor, heads: int, beam: int, width: int) -> tf.Tensor:
-    """Split R rows of H * K features by sentence and head: (B, H, W, K)."""
+    """Split features (R, H * K) by sentence and head: (B, H, W, K)."""
     if beam == 1:  # nothing to transpose
         return tf.reshape(x, [-1, heads, 1, width])
     return _swap_axes(tf.reshape(x, [-1, beam, heads, width]))
@@ -186,8 +191,8 @@ def _split_rows(x: tf.Tensor, heads: int, beam: int, width: int) -> tf.Tensor:
 def _swap_axes(x: tf.Tensor) -> tf.Tensor:
     """Swap the second and third of four axes.
 
-    The transposition is of integers: for the few floats of a step, oneDNN takes longer to plan
-    it than to copy them.
+    It moves integers, because oneDNN transposes floats: for the few elements of a step, its
+    planning takes longer than the copy.
     """
     bits = tf.bitcast(x, tf.int32 if x.dtype == tf.float32 else tf.int16)
     return tf.bitcast(tf.transpose(bits, [0, 2, 1, 3]), x.dtype)

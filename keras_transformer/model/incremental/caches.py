@@ -1,12 +1,12 @@
-"""Caches of incremental decoding: keys and values, and which of them a hypothesis attends to.
+"""Key-value caches of incremental decoding, and masks of the slots of each hypothesis.
 
-Self-attention has C * W slots for each sentence, W hypotheses in C steps; each step fills the
-next W of them. When the search continues one hypothesis instead of another, no key or value
-moves: a mask says which slots lie on a hypothesis' path. Slots that no hypothesis attends to any
-more are dropped whenever room for further steps is reserved. Since live hypotheses soon have all
-but their last tokens in common, about one slot a position stays, not W.
+A self-attention cache has C * W slots for each sentence; each step fills the next W of them, one
+for each hypothesis. When the search reorders hypotheses, no key or value moves: a mask marks the
+slots of each hypothesis and its ancestors. Reserving room for further steps drops the slots that
+no live hypothesis attends to. Live hypotheses soon share all but their last tokens, so that about
+one slot per position stays instead of W.
 
-Shapes: see `model`; C capacity of a cache in steps, P steps that are kept.
+Shapes: see `model`; C capacity of a cache in steps, P number of steps kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class KeysValues(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """State of a search between two steps."""
+    """State of the decoder between two steps."""
 
     visible: tf.Tensor
     """(B, W, C * W) float32, additive mask: 0 at slots that a hypothesis attends to."""
@@ -35,15 +35,15 @@ class DecoderState(NamedTuple):
     filled: tf.Tensor
     """() int32, number of steps in the cache; the next step fills the W slots after them."""
     self_attention: list[KeysValues]
-    """For each layer rows of keys (B * H * C, W * K) and values (B * H * C, W * K')."""
+    """For each layer, keys (B * H * C, W * K) and values (B * H * C, W * K')."""
     cross_attention: list[KeysValues]
-    """For each layer keys (B, H, K, S), transposed, and values (B, H, S, K') of the source."""
+    """For each layer, transposed keys (B, H, K, S) and values (B, H, S, K') of the source."""
     source_bias: tf.Tensor
     """(B, H, W, S) float32, additive mask: 0 at real source tokens."""
 
 
 def additive_mask(mask: tf.Tensor) -> tf.Tensor:
-    """Convert a boolean mask to an additive one, which can serve many steps.
+    """Convert a boolean mask to an additive one, computed once for many steps.
 
     Args:
         mask: Boolean, any shape.
@@ -55,24 +55,24 @@ def additive_mask(mask: tf.Tensor) -> tf.Tensor:
 
 
 def empty_rows(width: int, dtype: str) -> tf.Tensor:
-    """Return a cache (1, ``width``) without room for any step.
+    """Return a cache (1, ``width``) without slots.
 
-    Its single row is what `select_and_reserve` copies into new slots. A cache is written in
-    place, and must be a new tensor in each run of a graph: `Empty` is never made a constant.
+    `select_and_reserve` copies its single row into new slots. Steps write into a cache in place,
+    so each run of a graph needs a new tensor: TensorFlow never folds `Empty` into a constant.
     """
     return tf.raw_ops.Empty(shape=[1, width], dtype=dtype, init=True)
 
 
 def begin_step(state: DecoderState, beam: int) -> tuple[DecoderState, tf.Tensor]:
-    """Let every hypothesis attend to the slot that it is about to fill.
+    """Make the slot that each hypothesis is about to fill visible to it.
 
     Args:
-        state: With room for one more step.
+        state: A state with room for one more step.
         beam: W.
 
     Returns:
         The state with this step counted as filled, and the index (C * W,) int32 of each slot
-        among the W of this step: negative at earlier slots.
+        relative to the W of this step: negative at earlier slots.
     """
     slots = tf.shape(state.visible)[2]
     index = tf.range(slots) - state.filled * beam  # 0 to W - 1 at the slots of this step
@@ -82,10 +82,10 @@ def begin_step(state: DecoderState, beam: int) -> tuple[DecoderState, tf.Tensor]
 
 
 def reorder(state: DecoderState, parents: tf.Tensor) -> DecoderState:
-    """Return the state in which hypothesis w continues hypothesis parents[b, w].
+    """Return the state in which hypothesis w of sentence b continues hypothesis parents[b, w].
 
     Args:
-        state: After some step.
+        state: The state after any step.
         parents: (B, W) int32, each from 0 to W - 1.
     """
     return state._replace(visible=tf.gather(state.visible, parents, batch_dims=1))
@@ -98,14 +98,17 @@ def select_and_reserve(
     heads: int,
     beam: int,
 ) -> DecoderState:
-    """Return the state of some sentences, with room for further steps.
+    """Select sentences and make room for further steps.
 
     Args:
-        state: Before the first step, or after some step.
-        sentences: (b,) int32, the sentences that are kept, in their new order.
+        state: The state before the first step or after any step.
+        sentences: (b,) int32, the sentences to keep, in their new order.
         more: Number of further steps to make room for.
         heads: H.
         beam: W.
+
+    Returns:
+        The state of the b sentences; slots that no hypothesis attends to are gone.
     """
     sentences = tf.convert_to_tensor(sentences, tf.int32)
     slots = tf.shape(state.visible)[2]
@@ -113,7 +116,7 @@ def select_and_reserve(
     kept = _visible_slots(visible, state.filled, beam)  # (b, P * W)
     rows = sentences[:, None] * heads + tf.range(heads)  # (b, H)
     rows = tf.reshape(rows, [-1, 1]) * slots + tf.repeat(kept, heads, axis=0)  # (b * H, P * W)
-    # New slots copy any row: no hypothesis attends to them before they are filled.
+    # New slots copy row 0: no hypothesis attends to them before they are filled.
     rows = tf.pad(rows, [[0, 0], [0, more * beam]])  # (b * H, C' * W), where C' is P + more
 
     def moved(cache: tf.Tensor) -> tf.Tensor:
@@ -134,15 +137,15 @@ def select_and_reserve(
 
 
 def _visible_slots(visible: tf.Tensor, filled: tf.Tensor, beam: int) -> tf.Tensor:
-    """Return the slots that some hypothesis attends to, (b, P * W) int32, in their order.
+    """Return the slots that a hypothesis attends to, (b, P * W) int32, in their order.
 
-    Each sentence keeps the same number: where fewer are visible, others fill up.
+    Every sentence keeps the same number of slots: invisible ones fill up where fewer are visible.
     """
     if beam == 1:
         return tf.tile(tf.range(filled)[None], [tf.shape(visible)[0], 1])
     seen = tf.cast(tf.reduce_max(visible, axis=1) == 0.0, tf.int32)  # (b, C * W)
     most = tf.reduce_max(tf.reduce_sum(seen, axis=1))
     steps = (most + beam - 1) // beam  # P
-    steps = tf.clip_by_value(steps, 0, filled)  # without sentences, there is no maximum
-    # top_k keeps equal values in their order.
+    steps = tf.clip_by_value(steps, 0, filled)  # the maximum over no sentences is not 0
+    # top_k is stable: equal values stay in their order.
     return tf.math.top_k(seen, steps * beam).indices

@@ -1,4 +1,4 @@
-"""The network one target position at a time: the step function of a search."""
+"""The incremental decoder: the step function of a search."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from keras_transformer.model.masks import padding_mask
 
 
 class PreparedWeights(NamedTuple):
-    """Weights in the form that steps use, prepared once per search."""
+    """Weights in the form that a step uses."""
 
     joint_kernels: list[tf.Tensor]
-    """For each layer the `attention.joint_kernel` of its self-attention."""
+    """For each layer, the `attention.joint_kernel` of its self-attention."""
     projection: tf.Tensor
-    """(D, V), the output projection."""
+    """(D, V), the transposed output projection."""
 
 
 class IncrementalDecoder:
-    """The step function of a Transformer, for each batch of sources.
+    """Factory of the step function and state for a batch of source sentences.
 
     Args:
         model: A model from `transformer.build`.
         fixed: Whether the weights never change after the first search. They are then prepared
-            once, not in each search, and take as much memory again as the output projection and
-            the decoder's self-attention.
+            once instead of in each search, for a second copy of the output projection and of the
+            decoder's self-attention kernels in memory.
     """
 
     def __init__(self, model: keras.Model, fixed: bool = False) -> None:
@@ -46,15 +46,15 @@ class IncrementalDecoder:
         self._projection = transformer.projection(model)
 
     def start(self, source: tf.Tensor, beam: int = 1) -> tuple[DecodingStep, DecoderState]:
-        """Encode the source and prepare to decode.
+        """Encode the source.
 
         Args:
             source: (B, S) int32 source ids, each sentence with its end token, padded.
             beam: W, rows for each sentence.
 
         Returns:
-            The step function, and the state before the first position. It has no room for a
-            step yet: see `DecodingStep.select_and_reserve`.
+            The step function and the state before the first position. The state has no room
+            for a step yet: see `DecodingStep.select_and_reserve`.
         """
         mask = padding_mask(source)
         batch = tf.shape(source)[0]
@@ -77,15 +77,15 @@ class IncrementalDecoder:
         return step, state
 
     def forward(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Decode all positions of given targets at once, with the weights of cross-attention.
+        """Decode all positions of given targets at once, with the cross-attention weights.
 
         Args:
             source: (B, S) int32 source ids, each sentence with its end token, padded.
             target: (B, T) int32 target ids, start token first, padded.
 
         Returns:
-            The model's logits (B, T, V), and for each decoder layer the weights (B, H, T, S)
-            float32 with which the token after each position is predicted.
+            The logits (B, T, V), and for each decoder layer its cross-attention weights
+            (B, H, T, S) float32. Position t predicts the token after position t.
         """
         mask = padding_mask(source)
         embedded = self._target_positions(self._target_embedding(target))
@@ -100,13 +100,13 @@ class IncrementalDecoder:
 
     def _prepare_weights(self) -> PreparedWeights:
         joint = [attention.joint_kernel(layer.self_attention) for layer in self._decoder.layers]
-        # To transpose the matrix once costs less than two products with few rows gain by it.
+        # One transposition takes less time than it saves in two products with few rows.
         projection = tf.transpose(tf.convert_to_tensor(self._projection.matrix))  # (D, V)
         return PreparedWeights(joint, tf.cast(projection, self._projection.compute_dtype))
 
     @functools.cached_property
     def _fixed_weights(self) -> PreparedWeights:
-        with tf.init_scope():  # outside of the graph that is being traced
+        with tf.init_scope():  # outside the graph that is being traced
             return self._prepare_weights()
 
     def _encode(self, source: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -123,10 +123,10 @@ class IncrementalDecoder:
 
 
 class DecodingStep:
-    """``(tokens (R,), position, state) -> (logits (R, V) float32, state)``.
+    """Step function ``(tokens (R,), position, state) -> (logits (R, V) float32, state)``.
 
-    Row b * W + w is hypothesis w of sentence b. `IncrementalDecoder.start` makes it. A step
-    writes into the caches of the state that it is given: only the returned state may be used
+    Built by `IncrementalDecoder.start`. Row b * W + w is hypothesis w of sentence b. A step
+    writes into the caches of the given state, so that only the returned state may be used
     afterwards. Padding before a row's last token is not masked.
     """
 
@@ -150,7 +150,7 @@ class DecodingStep:
     def __call__(
         self, tokens: tf.Tensor, position: tf.Tensor | int, state: DecoderState
     ) -> tuple[tf.Tensor, DecoderState]:
-        """Decode one position of every row; there must be room for it."""
+        """Decode one position of every row; the state must have room for it."""
         x = self._positions(self._embedding(tokens[:, None]), first=position)  # (R, 1, D)
         x = tf.reshape(x, [-1, x.shape[-1]])  # (R, D)
         state, index = caches.begin_step(state, self._beam)
@@ -167,35 +167,24 @@ class DecodingStep:
         ):
             x, cache = _decode_layer(layer, x, joint, past, source, context)
             updated.append(cache)
-        features = self._decoder.finish(x)  # (R, D)
+        features = self._decoder.apply_final_norm(x)  # (R, D)
         logits = tf.cast(tf.matmul(features, self._weights.projection), tf.float32)  # (R, V)
         return logits, state._replace(self_attention=updated)
 
     def reorder(self, state: DecoderState, parents: tf.Tensor) -> DecoderState:
-        """Return the state in which hypothesis w continues hypothesis parents[b, w].
-
-        Args:
-            state: After some step.
-            parents: (B, W) int32, each from 0 to W - 1.
-        """
+        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""
         return caches.reorder(state, parents)
 
     def select_and_reserve(
         self, state: DecoderState, sentences: tf.Tensor | list[int], more: tf.Tensor | int
     ) -> DecoderState:
-        """Return the state of some sentences, with room for further steps.
-
-        Args:
-            state: Before the first step, or after some step.
-            sentences: (b,) int32, the sentences that are kept, in their new order.
-            more: Number of further steps to make room for.
-        """
+        """Select sentences (b,) int32 and make room for ``more`` further steps."""
         return caches.select_and_reserve(state, sentences, more, self._heads, self._beam)
 
     def _context(self, position: tf.Tensor | int, state: DecoderState) -> StepContext:
-        """Return what all layers share, once the slots of this step are visible."""
+        """Return the inputs that all layers share; the slots of this step are visible already."""
         batch, _, slots = tf.unstack(tf.shape(state.visible))
-        # To tile once is faster than to broadcast in each layer's addition.
+        # Tiling once is faster than broadcasting in the addition of each layer.
         bias = tf.tile(state.visible[:, None], [1, self._heads, 1, 1])  # (B, H, W, C * W)
         if self._has_score_bias:
             bias += self._score_bias((position - state.positions)[:, None])  # (B, H, 1, C * W)

@@ -1,6 +1,6 @@
-"""Faster or smaller forms of the same mathematics.
+"""Implementations of standard operations in less time or memory.
 
 Each file says why plain Keras or TensorFlow is not enough, with figures from
-``benchmarks/kernels.py``: forward and backward pass in float32 on a two-core AMD EPYC,
-milliseconds of processor time and the memory of one pass.
+``benchmarks/kernels.py``: processor time and memory of one forward and backward pass in float32
+on a two-core AMD EPYC.
 """

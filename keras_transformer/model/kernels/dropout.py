@@ -1,8 +1,8 @@
 """Dropout from 8 random bits for each element (section 5.4).
 
-Why not Keras' layer: it draws a random float for each element: 13 ms for (64, 64, 512), here 5.
-A call can also be repeated by its seed, which resuming a run, gradient checkpointing and
-blockwise attention need.
+Why not Keras' layer: it draws a random float for each element, which takes 13 ms for (64, 64, 512)
+instead of 5. And it cannot repeat a call from a seed, which resuming a run, gradient checkpointing
+and blockwise attention need.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-_LEVELS = 1 << 8  # values of the 8 random bits that decide about one element
+_LEVELS = 1 << 8  # values of 8 random bits
 _dropout_seed: ContextVar[tf.Tensor | None] = ContextVar("dropout_seed", default=None)
 
 
 @contextlib.contextmanager
 def dropout_seed(seed: tf.Tensor) -> Iterator[None]:
-    """Let ``seed`` decide what every `Dropout` called inside drops.
+    """Use ``seed`` for every `Dropout` that is called in the block.
 
-    The same seed drops the same elements each time, and different elements in different layers.
-    A resumed run repeats its steps in this way, and a backward pass its forward pass.
+    The same seed drops the same elements each time, but different ones in different layers. So a
+    resumed run can repeat a step, and a backward pass its forward pass.
 
     Args:
         seed: (2,) int32.
@@ -37,22 +37,22 @@ def dropout_seed(seed: tf.Tensor) -> Iterator[None]:
 
 
 def current_dropout_seed() -> tf.Tensor | None:
-    """Return the seed of the innermost `dropout_seed`, or None outside of any."""
+    """Return the seed of the innermost `dropout_seed`, or None outside of it."""
     return _dropout_seed.get()
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Dropout(keras.layers.Layer):
-    """Set a share of the input to zero in training, and scale up the rest.
+    """Inverted dropout, with a new seed for each call or the seed of `dropout_seed`.
 
-    One random word decides about four elements. 8 bits can only drop shares of n/256: each call
-    draws one of the two next to ``rate``, so that every element is dropped with exactly this
-    probability. Each call draws new numbers, unless `dropout_seed` decides.
+    One random word gives four elements 8 bits each. 8 bits allow only rates of n / 256: each call
+    rounds ``rate`` up or down at random, so that every element is dropped with exactly the
+    probability ``rate``.
 
     Args:
-        rate: Share to drop, 0 <= rate < 1.
+        rate: Dropout rate, 0 <= rate < 1.
         seed: Seed of the random numbers; None takes one from Keras' global seed.
-        kwargs: Of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
         ValueError: A rate outside of [0, 1).
@@ -83,11 +83,11 @@ class Dropout(keras.layers.Layer):
         return x * self._factors(tf.shape(x), self.draw(), x.dtype)
 
     def blockwise(self) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-        """Draw one call's dropout for a tensor that is computed block by block, and repeatedly.
+        """Draw the dropout of a tensor that is computed block by block, and more than once.
 
         Returns:
-            A function from a block's shape and its number, () int32, to the factors that the
-            block is multiplied with, float32. Equal numbers give equal factors.
+            A function from a block's shape and its number, () int32, to the inverted-dropout
+            mask of the block, float32. Equal numbers give equal masks.
         """
         seed = self.draw()
 
@@ -101,13 +101,13 @@ class Dropout(keras.layers.Layer):
         seed = _dropout_seed.get()
         if seed is None:
             return tf.cast(tf.convert_to_tensor(self.seed_generator.next()), tf.int32)
-        # The generator's state, which then never changes, tells one layer from another.
+        # The state of the generator, which is not advanced here, differs between layers.
         return seed + tf.cast(tf.convert_to_tensor(self.seed_generator.state), tf.int32)
 
     def _factors(self, shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         """Return the inverted-dropout mask: 0 for dropped elements, 1 / (1 - rate) for others."""
         size = tf.reduce_prod(shape)
-        # The last word is no element's: it rounds the share up or down.
+        # The last word belongs to no element: it rounds the rate up or down.
         count = (size + 3) // 4 + 1
         words = tf.random.stateless_uniform([count], seed, None, None, tf.int32)
         uniform = tf.cast(words[-1], tf.float32) * 2.0**-32 + 0.5  # in [0, 1)

@@ -1,7 +1,7 @@
-"""Gradient checkpointing: a layer's activations are computed again in the backward pass.
+"""Gradient checkpointing: activations of a layer computed again in the backward pass.
 
 Training keeps what each operation needs for its gradient, which is most of the memory of a deep
-network on long batches. To keep only the inputs of each layer costs a second forward pass
+network on long batches. Keeping only the inputs of each layer costs a second forward pass
 (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"): six encoder layers (d_model
 256, d_ff 1024) on 64 sentences of 64 tokens take 208 MiB instead of 579, and 1.9 s instead of 1.5.
 
@@ -22,13 +22,13 @@ from keras_transformer.model.kernels.dropout import Dropout, current_dropout_see
 
 
 def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
-    """Call a layer in training mode, and once more in the backward pass.
+    """Call a layer in training mode, and again in the backward pass.
 
-    Both calls drop the same elements: by the seed of `dropout_seed` where one is set, otherwise
-    by a seed that the layer's first dropout draws.
+    Both calls use the same dropout seed: the one of `dropout_seed`, or a new one from the layer's
+    first `Dropout`.
 
     Args:
-        layer: A built layer without other state than its weights and its dropouts' generators.
+        layer: A built layer whose only state is its weights and its dropouts' generators.
         inputs: Tensors; floating-point ones get a gradient.
 
     Returns:
@@ -37,8 +37,8 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
     seed = current_dropout_seed()
     if seed is None:
         seed = _draw(layer)
-    # The call depends on its arguments alone: weights captured from outside may have changed by
-    # the second call, and their gradients would get lost.
+    # Weights are arguments too: captured ones may have changed by the second call, and would get
+    # no gradient.
     variables = layer.variables
     values = [tf.convert_to_tensor(variable.value) for variable in variables]
 
@@ -51,7 +51,7 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
         values, inputs = tensors[: len(variables)], tensors[len(variables) :]
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            # The seed too: dropout depends on it and on shapes only.
+            # The seed too, because the dropout masks depend on nothing but it and shapes.
             later_seed, *later = (_after(upstream, x) for x in (seed, *inputs))
             sources = [x for x in (*values, *later) if x.dtype.is_floating]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -74,10 +74,10 @@ def _draw(layer: keras.layers.Layer) -> tf.Tensor:
 
 
 def _after(upstream: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """Return ``x``, available only once ``upstream`` is known.
+    """Return ``x`` with a dependency on ``upstream``.
 
-    Without it, a graph would run the second pass early, or merge it with the first, and keep its
-    activations until the backward pass.
+    Without it, a graph could run the second pass early or merge it with the first, and would keep
+    its activations until the backward pass.
     """
     if x.dtype == tf.bool:
         return x

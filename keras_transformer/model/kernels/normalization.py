@@ -1,7 +1,8 @@
 """Layer normalization with a gradient derived by hand.
 
 Why not Keras' layer: TensorFlow differentiates its operations one by one, and each of them reads
-and writes all features once more: 16 ms for (64, 64, 512), here 13. A `base` step has 30 of them.
+and writes all features once more: 16 ms for (64, 64, 512) instead of 13. A `base` step has 30 such
+layers.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ EPSILON = 1e-6  # added to the variance
 class LayerNormalization(keras.layers.LayerNormalization):
     """LayerNorm(x) = (x - mean) / sqrt(variance + epsilon) * gamma + beta (Ba et al. 2016).
 
-    Mean and variance are taken over the last axis, in float32 whatever the layers compute in.
-    In inference it is Keras' own layer, in training the same function with another gradient.
+    Mean and variance are over the last axis, in float32 in any precision. Inference uses Keras'
+    own layer, training the same function with the gradient below.
 
     Args:
         epsilon: Added to the variance.
-        kwargs: Of `keras.layers.LayerNormalization`, or of `keras.layers.Layer`.
+        kwargs: Arguments of `keras.layers.LayerNormalization`, or of `keras.layers.Layer`.
     """
 
     def __init__(self, epsilon: float = EPSILON, **kwargs: Any) -> None:
@@ -34,7 +35,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
         Args:
             x: (..., D).
-            training: Whether a gradient will be asked for.
+            training: Whether a gradient will be needed.
 
         Returns:
             (..., D).
@@ -61,8 +62,8 @@ def _normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             along, scaled = upstream * unit, upstream * gamma
-            # Shifting or scaling a row leaves ``unit`` as it is: the gradient has no part in
-            # either direction.
+            # Shifting or scaling a row does not change ``unit``, so the gradient has no component
+            # in either direction.
             shift, scale = row_mean(scaled), row_mean(along * gamma)
             inner = (scaled - shift - unit * scale) * inverse
             return inner, tf.reduce_sum(along, axis=0), tf.reduce_sum(upstream, axis=0)

@@ -10,9 +10,9 @@ from keras_transformer.model.attention import MultiHeadAttention
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class AlibiAttention(MultiHeadAttention):
-    """Self-attention whose scores fall with the distance between query and key.
+    """Self-attention with a penalty for the distance between query and key.
 
-    Arguments are those of `MultiHeadAttention`.
+    The arguments are as for `MultiHeadAttention`.
     """
 
     def score_bias(self, distance: tf.Tensor) -> tf.Tensor:
@@ -22,8 +22,8 @@ class AlibiAttention(MultiHeadAttention):
 def alibi_slopes(heads: int) -> list[float]:
     """Return the slope of each head: 2^(-8/H), its square, … (section 3).
 
-    Where ``heads`` is not a power of two, the remaining slopes are every other one of twice the
-    largest power below it, as in the authors' code.
+    If H is not a power of two, P is the largest one below it: the slopes of P heads come first,
+    then every other slope of 2 P heads, as in the authors' code.
     """
     power = 1 << (heads.bit_length() - 1)
     slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
@@ -34,7 +34,7 @@ def alibi_slopes(heads: int) -> list[float]:
 def alibi_bias(heads: int, distance: tf.Tensor) -> tf.Tensor:
     """Return -slope * |distance| for each head.
 
-    Distance counts in both directions; a decoder masks the keys after a query anyway.
+    The penalty is the same in both directions; a decoder masks the keys after a query.
 
     Args:
         heads: H.
@@ -45,4 +45,4 @@ def alibi_bias(heads: int, distance: tf.Tensor) -> tf.Tensor:
     """
     slopes = tf.constant(alibi_slopes(heads), tf.float32)
     distance = tf.cast(tf.abs(distance), tf.float32)[..., None, :, :]  # (..., 1, T, S)
-    return -slopes[:, None, None] * distance
+    return -slopes[:, None, None] * distance  # (..., H, T, S)

@@ -1,4 +1,4 @@
-"""Embeddings without positions, for attention that sees positions itself, or none at all."""
+"""Embeddings without positions, for rotary and ALiBi attention or no positions at all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from keras_transformer.model.positions import PositionalEncoding
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class NoPositionalEncoding(PositionalEncoding):
-    """Add nothing to embeddings, then drop some of them.
+    """Embeddings with dropout and nothing else.
 
     Args:
-        dropout: Share of the embeddings dropped in training.
-        kwargs: Of `keras.layers.Layer`.
+        dropout: Dropout rate of the embeddings.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def add_encoding(self, x: tf.Tensor, first: tf.Tensor | int) -> tf.Tensor:

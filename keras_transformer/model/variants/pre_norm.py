@@ -12,13 +12,13 @@ from keras_transformer.model.sublayer import SublayerConnection
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class PreNormConnection(SublayerConnection):
-    """x + Dropout(Sublayer(LayerNorm(x))), easier to train when deep.
+    """Pre-LN: x + Dropout(Sublayer(LayerNorm(x))), easier to train in deep networks.
 
-    Nothing normalizes the sum itself, so that a stack ends with a layer normalization.
+    The sum is not normalized, so the stack adds a final layer normalization.
 
     Args:
-        dropout: Share of the sub-layer's output dropped in training.
-        kwargs: Of `keras.layers.Layer`.
+        dropout: Dropout rate of the sub-layer's output.
+        kwargs: Arguments of `keras.layers.Layer`.
     """
 
     normalizes_output = False

@@ -13,7 +13,7 @@ from keras_transformer.model.positions import sinusoidal_angles
 class RotaryAttention(MultiHeadAttention):
     """Self-attention with queries and keys rotated by their positions.
 
-    Arguments are those of `MultiHeadAttention`; the key width is even.
+    The arguments are as for `MultiHeadAttention`; the key width is even.
     """
 
     def encode_positions(self, x: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:
@@ -36,4 +36,5 @@ def rotate(x: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:
     angles = sinusoidal_angles(first + tf.range(tf.shape(x)[2]), width)  # (T, K / 2)
     sin, cos = tf.cast(tf.sin(angles), x.dtype), tf.cast(tf.cos(angles), x.dtype)
     left, right = x[..., : width // 2], x[..., width // 2 :]  # (B, H, T, K / 2)
-    return tf.concat([left * cos - right * sin, right * cos + left * sin], axis=-1)
+    rotated = left * cos - right * sin, right * cos + left * sin
+    return tf.concat(rotated, axis=-1)  # (B, H, T, K)

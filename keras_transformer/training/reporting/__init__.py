@@ -1,1 +1,1 @@
-"""Run log, metrics, progress, TensorBoard, curves and summary."""
+"""Reporting of a run: log, metrics, progress, TensorBoard, curves and summary."""

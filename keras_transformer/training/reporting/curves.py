@@ -1,4 +1,4 @@
-"""Training curves of a run as a picture."""
+"""Picture of the learning curves of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(
     Args:
         path: The run folder.
         records: Records of checkpoints and averages, from metrics.jsonl.
-        steps: Records of the steps in between, from steps.jsonl.
+        steps: Records of every ``log_every`` steps, from steps.jsonl.
         best_by: ``train.best_by`` of the configuration.
         log: Called with a line if nothing can be drawn.
     """
@@ -45,13 +45,13 @@ def write(
         picture = figure(records, steps, best_by)
         with system.atomic_file(file) as partial:
             picture.savefig(partial, format="png")
-    except Exception as error:  # a library of another version may raise anything
+    except Exception as error:  # another version of matplotlib may raise anything
         reason = str(error).strip().splitlines() or [type(error).__name__]
         log(f"{file}: not drawn: {reason[0]}")
 
 
 def figure(records: Records, steps: Records, best_by: str) -> Figure:
-    """Return a figure of loss, perplexity, BLEU and learning rate over the steps.
+    """Draw loss, perplexity, BLEU and learning rate over the steps.
 
     Args:
         records: As for `write`.
@@ -100,7 +100,7 @@ def _style(loss: Axes, perplexity: Axes, bleu: Axes, rate: Axes) -> None:
 
 
 def _line(axes: Axes, records: Records, name: str, **style: Any) -> None:
-    """Draw a value over the steps; null, which stands for infinity, leaves a gap."""
+    """Draw a value over the steps; null (infinity) leaves a gap."""
     points = [
         (record["step"], math.nan if record[name] is None else record[name])
         for record in records
@@ -111,7 +111,7 @@ def _line(axes: Axes, records: Records, name: str, **style: Any) -> None:
 
 
 def _mark_averages(records: Records, axes_by_name: dict[str, Axes]) -> None:
-    """Mark the averages that were tried last."""
+    """Mark the latest record of each average."""
     last = {_label(record): record for record in records if not is_checkpoint(record)}
     for (label, record), marker in zip(last.items(), "Ds", strict=False):
         for name, axes in axes_by_name.items():
@@ -133,7 +133,7 @@ def _mark_best(records: Records, best_by: str, all_axes: Sequence[Axes]) -> None
 
 
 def _label(record: dict[str, Any]) -> str:
-    """Return the name of a record's weights."""
+    """Return a name for the weights of a record."""
     if "averaged" in record:
         return f"average of {record['averaged']} checkpoints"
     if "ema_decay" in record:

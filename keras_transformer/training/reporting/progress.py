@@ -26,10 +26,10 @@ class Totals:
     source_tokens: float = 0.0
     target_tokens: float = 0.0
     gradient_norm: float = 0.0
-    """The greatest norm of a step."""
+    """Greatest norm of any step."""
     steps: int = 0
     start: float = dataclasses.field(default_factory=lambda: time.monotonic())
-    """Monotonic clock at the first step, in seconds."""
+    """Monotonic clock before the first step, in seconds."""
 
     def add(self, logs: dict[str, float]) -> None:
         """Add a step, from the logs of `TranslationModel.train_step`."""
@@ -42,7 +42,7 @@ class Totals:
         self.steps += 1
 
     def metrics(self) -> dict[str, float]:
-        """Return means per token and rates per second until now; empty without any step."""
+        """Return means per token and rates per second so far; empty without any step."""
         if not self.steps:
             return {}
         tokens = max(self.target_tokens, 1.0)
@@ -65,12 +65,12 @@ class Progress(keras.callbacks.Callback):
         config: Limits and ``log_every``.
         run_log: Receives the lines.
         state: State of the training.
-        batches_per_epoch: Batches in an epoch of the data, to name the batch of a step.
+        batches_per_epoch: Batches in an epoch of the data, for messages about a batch.
         any_worker: Returns which flags are set on at least one worker.
         report: Called every ``log_every`` steps with the step and the metrics of these steps.
 
     Attributes:
-        bar: Progress bar, if there is one; progress lines then go to log.txt only.
+        bar: Progress bar, or None; with a bar, progress lines go to log.txt only.
         interval: Totals since the last checkpoint.
     """
 
@@ -98,7 +98,7 @@ class Progress(keras.callbacks.Callback):
 
     @property
     def seconds(self) -> float:
-        """Training time by this worker's clock, with that from before a resume."""
+        """Training time by this worker's clock, including that before a resume."""
         now = time.monotonic()
         return self._seconds_before + now - (now if self._start is None else self._start)
 
@@ -108,7 +108,7 @@ class Progress(keras.callbacks.Callback):
             self._start = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Reset the totals after each checkpoint, so that its time does not count."""
+        """Reset the totals, so that the time of a checkpoint does not count."""
         self.interval, self._since_line = Totals(), Totals()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

@@ -11,15 +11,15 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 REFRESH_SECONDS = 0.5
-"""Interval between two updates of the metrics, which cost more than moving the bar."""
+"""Interval between two updates of the metrics, which take longer than moving the bar."""
 
 
 class ProgressBar:
-    """A bar that counts steps; other lines are printed above it.
+    """Bar that counts steps, below all other lines.
 
     Args:
         total: Steps of the whole run.
-        done: Steps taken before.
+        done: Steps taken before a resume.
     """
 
     def __init__(self, total: int, done: int) -> None:
@@ -37,7 +37,7 @@ class ProgressBar:
 
         Args:
             step: Steps taken.
-            metrics: Returns the text behind the bar; called every `REFRESH_SECONDS`.
+            metrics: Returns the text after the bar; called every `REFRESH_SECONDS`.
         """
         now = time.monotonic()
         if now - self._refreshed >= REFRESH_SECONDS or step >= self._bar.total:
@@ -52,11 +52,11 @@ class ProgressBar:
 
 @contextlib.contextmanager
 def progress_bar(total: int, done: int, silent: bool = False) -> Iterator[ProgressBar | None]:
-    """Show a progress bar on standard error; yield None where that is no terminal.
+    """Show a progress bar on standard error; yield None if that is not a terminal.
 
     Args:
         total: Steps of the whole run.
-        done: Steps taken before.
+        done: Steps taken before a resume.
         silent: Never show a bar.
     """
     if silent or not sys.stderr.isatty():

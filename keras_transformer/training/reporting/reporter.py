@@ -1,4 +1,4 @@
-"""Reporting beside the run log: step metrics, TensorBoard, curves."""
+"""Reporting in addition to the run log: step metrics, TensorBoard, curves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from keras_transformer.training.scores import Scores
 
 
 class Reporter:
-    """Records step metrics, writes TensorBoard events and draws the curves.
+    """Step metrics, TensorBoard events and curves of a run.
 
     Args:
         run: The run folder.
         run_log: Its records.
-        dev_set: Source of example translations and attention.
+        dev_set: The dev set, for example translations and attention.
         writes: Whether to write files; among several workers only the chief does.
     """
 
@@ -30,12 +30,12 @@ class Reporter:
         )
 
     def truncate(self, step: int) -> None:
-        """Remove TensorBoard events after ``step``, whose steps are about to be repeated."""
+        """Remove the TensorBoard events of steps after ``step``, which will be repeated."""
         if self._writes:
             tensorboard.truncate(self._run.path, step)
 
     def steps(self, step: int, metrics: dict[str, float]) -> None:
-        """Report the metrics of the last ``log_every`` steps, which end at ``step``."""
+        """Report the metrics of the ``log_every`` steps up to ``step``."""
         self._run_log.record_steps({"step": step, **metrics})
         if self._tensorboard:
             self._tensorboard.train(step, metrics)

@@ -1,4 +1,4 @@
-"""Run log for people and metrics for programs."""
+"""Run log for people, and metrics for programs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def print_line(text: str) -> None:
 class RunLog:
     """The files log.txt, metrics.jsonl and steps.jsonl of a run.
 
-    log.txt has lines for people. metrics.jsonl has one record per checkpoint and average,
-    steps.jsonl one per ``log_every`` steps; they are separate because there are many.
+    log.txt has lines for people. metrics.jsonl has one record per checkpoint and average, and
+    steps.jsonl, the longer file, one per ``log_every`` steps.
 
     Args:
         path: The run folder.
-        silent: Print and write nothing, on all workers but the chief.
+        silent: Print and write nothing, as all workers but the chief do.
     """
 
     def __init__(self, path: Path, silent: bool = False) -> None:
@@ -49,7 +49,7 @@ class RunLog:
         self._append(self._log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def record(self, values: dict[str, Any]) -> None:
-        """Append a record to metrics.jsonl; infinity and NaN, which JSON lacks, become null."""
+        """Append a record to metrics.jsonl; infinity and NaN become null, as JSON lacks them."""
         self._append_record(self._metrics, values)
 
     def record_steps(self, values: dict[str, Any]) -> None:
@@ -85,9 +85,9 @@ class RunLog:
         return _records(self._steps)
 
     def truncate(self, step: int) -> list[dict[str, Any]]:
-        """Remove the records after ``step``, whose steps are about to be repeated.
+        """Remove the records of steps after ``step``, which will be repeated.
 
-        A line that was truncated when the run was killed is removed too.
+        A truncated line of a killed run is removed too.
 
         Returns:
             The remaining records of metrics.jsonl, oldest first.

@@ -1,4 +1,4 @@
-"""Summary of a run before its first step: parameters, memory, batches, work."""
+"""Summary of a run before its first step: parameters, memory, batches, updates."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def _parameters(model: keras.Model) -> str:
 
 
 def _memory(model: keras.Model, config: Config, activations: int, micro_batches: int) -> str:
-    """Return the memory of one device, which holds all weights and its shard of each batch."""
-    weights = 4 * model.count_params()  # float32, whatever the layers compute in
+    """Describe the memory of one device, for all weights and its shard of a batch."""
+    weights = 4 * model.count_params()  # float32 in any precision
     sizes = {"weights": weights, "gradients": weights, "Adam's moments": 2 * weights}
     if micro_batches > 1:
-        sizes["gradients"] *= 2  # those of a micro-batch and the accumulated ones
+        sizes["gradients"] *= 2  # of a micro-batch, and accumulated
     if config.train.ema_decay:
         sizes["EMA"] = weights
     sizes["activations of the largest batch"] = activations
@@ -76,20 +76,19 @@ def _memory(model: keras.Model, config: Config, activations: int, micro_batches:
 def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
     """Estimate the bytes that a step keeps for the backward pass of the largest batch.
 
-    The estimate counts the outputs of matrix products, normalisations and dropout, for each
-    attention its weights before and after masking and dropout, and the logits of one pass of
-    the loss. It leaves out the workspace of kernels: on a CPU, steps of 4,096 tokens took 1.0
-    to 1.2 times as much.
+    The estimate counts the outputs of matrix products, normalisations and dropout, the attention
+    weights before and after masking and dropout, and the logits of one pass of the loss. It
+    omits the workspace of kernels: on a CPU, steps of 4,096 tokens took 1.0 to 1.2 times as much.
 
     Args:
         config: The configuration of the run.
         sizes: (batches, 3) rows, S and T, from `BatchPlan.sizes`.
-        shards: Number of parts of each batch: devices times micro-batches.
+        shards: Devices times micro-batches per device.
     """
     model = config.model
     rows, source, target = np.ceil(sizes[:, 0] / shards), sizes[:, 1], sizes[:, 2]
     size = 4 if config.train.precision == "float32" else 2
-    # Always float32; blockwise attention keeps no matrix of weights.
+    # Attention weights are float32 in any precision; blockwise attention keeps none.
     matrices = 0 if model.attention == "blockwise" else 3 if model.attention_dropout else 2
     weight = 4 * matrices * model.heads
     attention = 2 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
@@ -97,7 +96,7 @@ def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
     encoder = size * source * (attention + feed_forward) + weight * source**2
     decoder = size * target * (2 * attention + feed_forward) + weight * target * (target + source)
     layers = model.encoder_layers, model.decoder_layers
-    if config.train.gradient_checkpointing:  # the layers' inputs, and one layer at a time
+    if config.train.gradient_checkpointing:  # the inputs of all layers, and all of one layer
         inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
         kept = inputs + np.maximum(encoder, decoder)
     else:

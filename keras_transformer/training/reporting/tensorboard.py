@@ -1,8 +1,7 @@
-"""TensorBoard event files: curves, translations of the dev set, attention.
+"""TensorBoard event files: scalars, translations of the dev set, attention maps.
 
-They are in RUN/tensorboard, one folder per kind of weights, so that TensorBoard draws the same
-metric of several kinds into one chart: ``train``, ``dev``, and for the averages that are tried
-at the end, ``average`` and ``ema``.
+RUN/tensorboard has one folder per curve, so that TensorBoard draws the same metric of all folders
+into one chart: ``train``, ``dev``, and for the averages at the end, ``average`` and ``ema``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FOLDER = "tensorboard"
 EXAMPLES = 10
 """Dev sentences in the table of translations."""
 ATTENTION_IMAGES = 3
-"""Dev sentences whose attention is drawn."""
+"""Dev sentences with an attention map."""
 
 _TRAIN_TAGS = {
     "train_loss": "loss",
@@ -39,12 +38,12 @@ _TRAIN_TAGS = {
     "target_tokens_per_second": "target tokens per second",
 }
 _DEV_TAGS = {"dev_loss": "loss", "dev_perplexity": "perplexity", "dev_bleu": "BLEU"}
-# Families with Chinese, Japanese and Korean, which matplotlib's own font lacks.
+# Fonts with Chinese, Japanese and Korean letters, which matplotlib's default font lacks.
 _CJK_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC", "SimHei")
 
 
 class TensorBoardWriter:
-    """Writes the event files of a run.
+    """Writer of the event files of a run.
 
     Args:
         path: The run folder.
@@ -120,10 +119,10 @@ def check_installed() -> None:
 
 
 def truncate(path: Path, step: int) -> None:
-    """Remove the events after ``step``, whose steps are about to be repeated.
+    """Remove the events of steps after ``step``, which will be repeated.
 
-    An event that was truncated when the run was killed is removed too. TensorBoard itself would
-    show steps twice that are in two files.
+    TensorBoard would show a step in two files twice. A truncated event of a killed run is
+    removed too.
 
     Args:
         path: The run folder.
@@ -157,12 +156,12 @@ def markdown_table(examples: Sequence[Example]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text that Markdown shows unchanged in a table cell."""
+    """Escape text, so that Markdown shows it unchanged in a table cell."""
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in text)
 
 
 def attention_figure(attention: Attention) -> Figure:
-    """Return a heat map of the attention from each target token to each source token."""
+    """Draw a heat map of the attention from each target token to each source token."""
     from matplotlib import font_manager
     from matplotlib.figure import Figure
 
@@ -184,7 +183,7 @@ def _labels(tokens: Sequence[str]) -> list[str]:
 
 
 def _pixels(figure: Figure) -> np.ndarray:
-    """Return the figure as (1, height, width, 3) uint8."""
+    """Render the figure: (1, height, width, 3) uint8."""
     import warnings
 
     buffer = io.BytesIO()

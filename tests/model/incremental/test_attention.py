@@ -1,4 +1,4 @@
-"""Attention from one position, on the weights of a layer."""
+"""Attention from one position, compared with the layer whose weights it uses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_cross_attention_equals_the_layer() -> None:
     cache = attention.cross_attention_cache(layer, memory, mask)
     bias = tf.tile(additive_mask(mask), [1, HEADS, BEAM, 1])
     context = _context(3, tf.zeros([0], tf.int32), source_bias=bias)
-    # The W rows of a sentence are W positions of a query.
+    # The W rows of a sentence correspond to W query positions.
     expected = layer(tf.reshape(x, [BATCH, BEAM, 6]), memory, mask)
     found = attention.cross_attention_step(layer, x, cache, context)
     np.testing.assert_allclose(found, tf.reshape(expected, [-1, 6]), atol=1e-6)

@@ -1,4 +1,4 @@
-"""Caches of incremental decoding: slots, and the hypotheses that attend to them."""
+"""Caches of incremental decoding, and masks of their slots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADS, BEAM = 1, 2
 
 
 def _state() -> DecoderState:
-    """Before the first step."""
+    """Return a state before the first step."""
     return DecoderState(
         tf.zeros([2, BEAM, 0]),
         tf.zeros([2, 0], tf.int32),
@@ -30,7 +30,7 @@ def _reserved(state: DecoderState, sentences: list[int], more: int) -> DecoderSt
 
 
 def _seen(state: DecoderState) -> list[list[list[int]]]:
-    """The slots that each hypothesis attends to."""
+    """Return the slots that each hypothesis attends to."""
     return [
         [np.flatnonzero(row == 0.0).tolist() for row in sentence]
         for sentence in state.visible.numpy()
@@ -38,7 +38,7 @@ def _seen(state: DecoderState) -> list[list[list[int]]]:
 
 
 def _filled(state: DecoderState, number: float) -> DecoderState:
-    """The state after a step whose keys and values are ``number`` plus their slot's index."""
+    """Return the state after a step with keys and values ``number`` plus the slot's index."""
     step = int(state.filled)
     state, _ = caches.begin_step(state, BEAM)
     written = []
@@ -79,7 +79,7 @@ def test_slots_of_no_hypothesis_are_dropped() -> None:
     for number in (10.0, 20.0):
         state = _filled(state, number)
     state = state._replace(positions=tf.constant([[0, 0, 1, 1]] * 2))
-    # In the first sentence both go on from hypothesis 1, in the second from both.
+    # In the first sentence both continue hypothesis 1, in the second each its own.
     state = caches.reorder(state, tf.constant([[1, 1], [0, 1]]))
     alone = _reserved(state, [0], 1)
     # Slots 1 and 3 stay, of positions 0 and 1: one step of two slots, and one to come.
@@ -90,7 +90,7 @@ def test_slots_of_no_hypothesis_are_dropped() -> None:
     np.testing.assert_array_equal(values.numpy()[0], [11.0, 11.0, 21.0, 21.0])
     assert keys.shape == (2, 2)
     assert alone.positions.numpy()[:, :2].tolist() == [[0, 1]]
-    # Beside the second sentence, which needs both steps, others fill up behind its slots.
+    # The second sentence needs two steps, so the first one is filled up with invisible slots.
     both = _reserved(state, [1, 0], 1)
     assert int(both.filled) == 2
     assert _seen(both) == [[[0, 2], [1, 3]], [[0, 1], [0, 1]]]

@@ -1,4 +1,4 @@
-"""One position at a time equals all positions at once."""
+"""Incremental decoding, compared with the full pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
 EMBEDDINGS = ["tied", "decoder", "untied"]
 
-# Every norm with every kind of positions; embeddings, which act before and after them, in turn.
+# All pairs of norm and positions; the kinds of embeddings take turns, as they act outside.
 OPTIONS = [
     (norm, positions, embeddings)
     for (norm, positions), embeddings in zip(
@@ -42,18 +42,18 @@ TARGET = np.array(
 
 
 def _full(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
-    """Logits (R, T, V) of one pass over everything."""
+    """Return the logits (R, T, V) of the full pass."""
     source = tf.repeat(source, len(target) // source.shape[0], axis=0)
     return model({"source": source, "target": tf.constant(target)}, training=False).numpy()
 
 
 def _with_room(step: Any, state: Any, more: int) -> Any:
-    """The state of all sentences with room for more steps."""
+    """Return the state of all sentences with room for ``more`` steps."""
     return step.select_and_reserve(state, tf.range(tf.shape(state.visible)[0]), more)
 
 
 def _stepped(model: keras.Model, source: tf.Tensor, target: np.ndarray) -> np.ndarray:
-    """Logits (R, T, V), one step after the other."""
+    """Return the logits (R, T, V) of single steps."""
     step, state = IncrementalDecoder(model).start(source, beam=len(target) // source.shape[0])
     state = _with_room(step, state, target.shape[1])
     logits = []
@@ -118,7 +118,7 @@ def test_a_source_of_padding_is_finite_and_changes_no_other(tiny_model: Any) -> 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
 def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions)
-    # After two steps each sentence continues other prefixes, one of them twice.
+    # After two steps each sentence continues with other prefixes, one of them twice.
     parents = tf.constant([[2, 0, 0], [0, 2, 1]])
     order = [2, 0, 0, 3, 5, 4]
     target = np.concatenate([TARGET[order, :2], TARGET[:, 2:]], axis=1)
@@ -141,12 +141,12 @@ def test_slots_of_no_row_are_dropped(positions: str, tiny_model: Any) -> None:
     state = _with_room(step, state, 5)
     for position in range(3):
         _, state = step(tf.constant(TARGET[:, position]), tf.constant(position), state)
-    # In the first sentence all go on from one row; in the other two rows go on.
+    # In the first sentence all rows continue one row; in the second, two rows are continued.
     state = step.reorder(state, tf.constant([[1, 1, 1], [2, 0, 0]]))
     order = [1, 1, 1, 5, 3, 3]
     target = np.concatenate([TARGET[order, :3], TARGET[:, 3:]], axis=1)
     expected = _full(model, SOURCE, target)[:, -1]
-    # Hypotheses attend to one slot per position in the first sentence, to 2 in the other.
+    # In each of the 3 positions, one slot is seen in the first sentence, 2 in the second.
     for sentences, filled in (([0, 1], 2), ([0], 1), ([1], 2), ([1, 0], 2), ([], 0)):
         kept = step.select_and_reserve(state, sentences, 2)
         assert int(kept.filled) == filled
@@ -183,8 +183,8 @@ def test_the_decoder_keeps_no_state(tiny_model: Any) -> None:
     assert (after.visible.numpy() == 0.0).tolist() == [[[True, False, False, False]]] * 2
 
 
-def test_calls_of_one_graph_share_no_cache(tiny_model: Any) -> None:
-    # With a fixed batch everything about the first caches is known when the graph is made.
+def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
+    # With a fixed batch, the first caches are constants that a graph could share between runs.
     model = tiny_model()
 
     @tf.function
@@ -232,7 +232,7 @@ def test_position_may_be_a_plain_number(tiny_model: Any) -> None:
 
 
 def _loop(model: keras.Model, beam: int) -> Any:
-    """Greedy search, five steps in a graph of open sizes."""
+    """Greedy search of five steps in a graph with unknown sizes."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def search(source: tf.Tensor) -> tf.Tensor:
@@ -241,7 +241,7 @@ def _loop(model: keras.Model, beam: int) -> Any:
 
         def body(position: tf.Tensor, tokens: tf.Tensor, said: Any, state: Any) -> Any:
             logits, state = step(tokens, position, state)
-            # Never padding: the full pass would hide it from later positions.
+            # Never padding, which the full pass would mask for later positions.
             tokens = 1 + tf.argmax(logits[:, 1:], axis=-1, output_type=tf.int32)
             return position + 1, tokens, said.write(position, tokens), state
 
@@ -269,12 +269,12 @@ def test_loop_in_a_graph(positions: str, tiny_model: Any) -> None:
     search = _loop(model, 2)
     said = search(SOURCE).numpy()
     assert said.shape == (4, 5)
-    # Each token is the likeliest after those before it, by the full pass.
+    # By the full pass, each token is the most probable one after its prefix.
     target = np.concatenate([np.full((4, 1), 2), said[:, :-1]], axis=1).astype("int32")
     likeliest = 1 + _full(model, SOURCE, target)[:, :, 1:].argmax(axis=-1)
     np.testing.assert_array_equal(said, likeliest)
     assert _loop(model, 1)(SOURCE[:, :3]).shape == (2, 5)
-    assert search(SOURCE[:0]).shape == (0, 5)  # a batch of nothing
+    assert search(SOURCE[:0]).shape == (0, 5)  # an empty batch
 
 
 def test_graph_has_no_operation_that_needs_xla(tiny_model: Any) -> None:

@@ -1,4 +1,4 @@
-"""Blockwise attention: the results and gradients of plain attention, in less memory."""
+"""Blockwise attention, compared with plain attention: results, gradients, memory."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def _inputs(batch: int, queries: int, keys: int) -> list[tf.Tensor]:
-    """Queries, keys, values, and a gradient of the output."""
+    """Return queries, keys, values, and a gradient of the output."""
     lengths = (queries, KEY), (keys, KEY), (keys, VALUE), (queries, VALUE)
     return [tf.constant(_normal(batch, HEADS, *size, seed=i)) for i, size in enumerate(lengths)]
 
 
 def _results(attend: Any, queries: Any, keys: Any, values: Any, upstream: Any) -> list[tf.Tensor]:
-    """The output and the gradients of queries, keys and values."""
+    """Return the output and the gradients of queries, keys and values."""
     with tf.GradientTape() as tape:
         tape.watch([queries, keys, values])
         output = attend(queries, keys, values)
@@ -71,7 +71,7 @@ def _blockwise(size: int, **options: Any) -> Any:
 
 
 def _graph(attend: Any, jit: bool = False) -> Any:
-    """`_results` in a graph of open sizes."""
+    """Return `_results` as a graph with unknown sizes."""
     shapes = [tf.TensorSpec([None, HEADS, None, width]) for width in (KEY, KEY, VALUE, VALUE)]
     return tf.function(
         lambda *inputs: _results(attend, *inputs), input_signature=shapes, jit_compile=jit
@@ -89,7 +89,7 @@ def _assert_close(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
     block=st.integers(1, 12),
     causal=st.booleans(),
     alibi=st.booleans(),
-    # Axes of the mask (B, H, T, S) that have more than one entry.
+    # Axes of the mask (B, H, T, S) with more than one entry.
     axes=st.none() | st.tuples(*[st.booleans()] * 4),
     share=st.sampled_from([0.0, 0.3, 0.8, 1.0]),
 )
@@ -161,8 +161,8 @@ def test_large_scores_do_not_overflow() -> None:
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_bfloat16_is_summed_in_float32() -> None:
-    # Ones over 4,096 keys: a sum in bfloat16 would stop at 256.
+def test_bfloat16_sums_up_in_float32() -> None:
+    # A sum of 4,096 ones: in bfloat16 it would stop at 256.
     ones = tf.ones([1, 1, 4096, 4], tf.bfloat16)
     output, *gradients = _results(_blockwise(16), ones[:, :, :1], ones, ones, ones[:, :, :1])
     np.testing.assert_array_equal(tf.cast(output, tf.float32), np.ones((1, 1, 1, 4)))
@@ -178,7 +178,7 @@ def test_blocks_in_the_future_are_skipped() -> None:
         return tf.zeros(tf.shape(distance))
 
     _results(_blockwise(2, causal=True, bias=bias), *_inputs(1, 8, 8))
-    # Four blocks of two: ten pairs that are not wholly in the future, there and back.
+    # Four blocks of two: ten pairs that are not entirely masked, forward and backward.
     assert len(asked) == 2 * 10
     assert min(asked) == 0
     asked.clear()
@@ -187,7 +187,7 @@ def test_blocks_in_the_future_are_skipped() -> None:
 
 
 def _whole(drop: Any, batch: int, size: int, count: int) -> tf.Tensor:
-    """The factors of all pairs of positions, put together from blocks."""
+    """Return the dropout mask of all pairs of positions, assembled from blocks."""
     shape = tf.constant([batch, HEADS, size, size])
     rows = [
         tf.concat([drop(shape, tf.constant(i * count + j)) for j in range(count)], axis=3)
@@ -222,7 +222,7 @@ def test_blocks_have_the_dropout_rate_and_different_masks() -> None:
     for factors in (one, two):
         np.testing.assert_allclose(factors[factors != 0.0], 1.0 / 0.75, rtol=1e-4)
         assert abs((factors == 0.0).mean() - 0.25) < 5 * (0.25 * 0.75 / 10_000) ** 0.5
-    # Independent blocks agree in an element with probability 0.25² + 0.75² = 0.625.
+    # Independent blocks agree at a position with probability 0.25² + 0.75² = 0.625.
     assert abs(((one == 0.0) == (two == 0.0)).mean() - 0.625) < 5 * (0.625 * 0.375 / 1e4) ** 0.5
 
 
@@ -259,7 +259,7 @@ def test_memory_stays_below_that_of_one_matrix_of_scores() -> None:
 
 
 def _layers(kind: Any = MultiHeadAttention, **options: Any) -> tuple[Any, Any]:
-    """Plain and blockwise, with the same weights."""
+    """Return a plain and a blockwise layer with the same weights."""
     plain = kind(6, 2, 4, 5, **options)
     blocks = kind(6, 2, 4, 5, attention="blockwise", **options)
     for layer in (plain, blocks):

@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout: rate, seeds and repetition."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def test_dropped_fraction_and_scale_of_the_rest(rate: float) -> None:
     output = Dropout(rate, seed=1)(tf.ones([201, 201]), training=True).numpy()
     kept = output != 0.0
     np.testing.assert_allclose(output[kept], 1.0 / (1.0 - rate), rtol=1e-4)
-    # Within 5 standard deviations of 40,401 draws, in all and in every fourth element alone;
-    # the dropped fraction is one of the two multiples of 1/256 next to the rate.
+    # Within 5 standard deviations of 40,401 coins, in total and for each byte of the random
+    # words; the rate of a call is one of the two neighbouring multiples of 1/256.
     deviation = math.sqrt(rate * (1 - rate) / kept.size) + 1 / 256 / 5
     assert abs(kept.mean() - (1 - rate)) < 5 * deviation
-    for first in range(4):  # of the four elements that one random word decides over
+    for first in range(4):  # of the four elements per random word
         quarter = kept.ravel()[first::4]
         assert abs(quarter.mean() - (1 - rate)) < 5 * deviation * 2
 
 
-def test_a_rate_that_is_no_multiple_of_1_in_256_is_met_on_average() -> None:
-    # 0.1 lies between 25/256 and 26/256: each call drops one of these fractions.
+def test_a_share_between_two_of_256_is_met_over_many_calls() -> None:
+    # 0.1 lies between 25/256 and 26/256: each call uses one of these rates.
     layer = Dropout(0.1, seed=1)
     shares = np.array(
         [1 - np.mean(layer(tf.ones([2_000]), training=True).numpy() != 0.0) for _ in range(400)]
     )
-    # 800,000 draws and 400 choices of a fraction: within 5 standard deviations.
+    # 800,000 coins and 400 roundings of the rate: within 5 standard deviations.
     deviation = math.sqrt(0.1 * 0.9 / 800_000 + 0.6 * 0.4 / 256**2 / 400)
     assert abs(shares.mean() - 0.1) < 5 * deviation
 
@@ -111,11 +111,11 @@ def test_dropout_seed_determines_the_masks() -> None:
     for seed in ((1, 2), (1, 2), (1, 3)):
         with dropout_seed(tf.constant(seed)):
             drawn.append(one(x, training=True).numpy())
-            np.testing.assert_array_equal(one(x, training=True), drawn[-1])  # asked again
+            np.testing.assert_array_equal(one(x, training=True), drawn[-1])  # called again
             assert (two(x, training=True).numpy() != drawn[-1]).any()
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
-    # No effect outside: the generator of the layer continues as without it.
+    # Outside the block, the generator continues as if it had not been used.
     np.testing.assert_array_equal(one(x, training=True), Dropout(0.5, seed=7)(x, training=True))
 
 

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: the same results in less memory."""
+"""Gradient checkpointing, compared with plain layers: results, gradients, memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEED = tf.constant([1, 2])
 def _models(
     tiny_config: Any, scatter: Any, dtype: str = "float32", **fields: Any
 ) -> list[keras.Model]:
-    """Without gradient checkpointing and with it, with the same weights and generators."""
+    """Return two networks with equal weights, without and with gradient checkpointing."""
     config = tiny_config(**{"encoder_layers": 2, "decoder_layers": 2} | fields)
     models = [
         transformer.build(config, dtype, gradient_checkpointing=again) for again in (False, True)
@@ -39,7 +39,7 @@ def _models(
 
 
 def _gradients(model: keras.Model, inputs: Any, factors: tf.Tensor) -> list[tf.Tensor]:
-    """The loss and its gradients, the backward pass outside of `dropout_seed`."""
+    """Return the loss and its gradients, from a backward pass outside of `dropout_seed`."""
     with tf.GradientTape() as tape:
         with dropout_seed(SEED):
             logits = model(inputs, training=True)
@@ -66,7 +66,7 @@ def test_gradients_equal_those_without_checkpointing(
     models = _models(tiny_config, scatter, **fields)
     expected, found = (run(model, INPUTS, FACTORS) for model in models)
     _assert_close(found, expected)
-    # Other dropout masks would give very different gradients.
+    # With other dropout masks they would be far off.
     with dropout_seed(SEED + 1):
         other = tf.reduce_sum(models[1](INPUTS, training=True) * FACTORS)
     assert abs(other - expected[0]) > 1e-2
@@ -105,7 +105,7 @@ print(peaks[1] - peaks[0], peaks[3] - peaks[0])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_step_needs_a_fraction_of_the_memory() -> None:
-    """A second pass that is merged with the first, or runs early, would save no memory."""
+    """A second pass that is merged with the first or runs early would save nothing."""
     command = [sys.executable, "-c", _MEMORY]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     again, kept = map(int, done.stdout.split()[-2:])
@@ -153,7 +153,7 @@ def test_without_a_dropout_seed_the_second_pass_has_the_same_masks(tiny_config: 
     with tf.GradientTape() as tape:
         tape.watch(x)
         output = checkpointed(layer, x, mask)
-    # Between the passes other calls draw random numbers, and a step changes the weights.
+    # Between the passes, other calls draw numbers and a step changes the weights.
     assert (checkpointed(layer, x, mask) != output).numpy().any()
     for weight in layer.weights:
         weight.assign(weight + 0.1)
@@ -185,8 +185,8 @@ def test_outside_of_training_it_is_an_ordinary_call(tiny_config: Any, scatter: A
 
 
 @pytest.mark.slow
-def test_gradients_on_two_replicas(tiny_config: Any, scatter: Any) -> None:
-    """Two CPU devices, in a new process: they must be set before TensorFlow starts."""
+def test_replicas(tiny_config: Any, scatter: Any) -> None:
+    """Two CPU devices, in a process of their own: TensorFlow splits a CPU only at its start."""
     done = subprocess.run([sys.executable, "-c", _REPLICAS], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     assert float(done.stdout.split()[-1]) < 1e-5
@@ -235,7 +235,7 @@ def test_configuration_includes_gradient_checkpointing(tiny_config: Any) -> None
     encoder = Encoder(tiny_config(), gradient_checkpointing=True)
     twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(encoder))
     assert twin.gradient_checkpointing
-    # The default without the field.
-    partial = encoder.get_config()
-    del partial["gradient_checkpointing"]
-    assert not Encoder.from_config(partial).gradient_checkpointing
+    # A configuration saved without the option.
+    old = encoder.get_config()
+    del old["gradient_checkpointing"]
+    assert not Encoder.from_config(old).gradient_checkpointing

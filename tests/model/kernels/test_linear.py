@@ -1,4 +1,4 @@
-"""The flat linear map."""
+"""Linear map as a flat matrix product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer normalization: Keras' results and gradients."""
+"""Layer normalization, compared with Keras': results and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of a run; only the tests that read a figure need matplotlib."""
+"""Learning curves of a run; the tests of failures need no matplotlib."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AVERAGE = {"step": 6, "averaged": 2, "dev_loss": 1.2, "dev_perplexity": 4.5, "de
 
 @pytest.fixture(autouse=True)
 def drawn() -> None:
-    """Draw the curves here, unlike in the other tests of training."""
+    """Draw curves, unlike in the other tests of training."""
 
 
 def lines(axes: Any) -> dict[str, list[tuple[float, float]]]:

@@ -25,7 +25,7 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 class Steps:
-    """Drives a callback as `fit` does, with scripted losses and ten tokens a step."""
+    """Driver of the callback like `fit`, with scripted losses and ten tokens per step."""
 
     def __init__(self, run_log: RunLog, any_worker: Any = list, report: Any = None, **config: Any):
         iterations = keras.Variable(0, dtype="int64", trainable=False)
@@ -101,7 +101,7 @@ def test_with_a_bar_progress_lines_go_to_the_log_only(
     assert capsys.readouterr().err == ""
     assert " step 2/3  loss 3.000  perplexity 20.09  " in (tmp_path / "log.txt").read_text()
     assert [step for step, _ in shown] == [1, 2]
-    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both, before they are logged
+    assert "loss 3.000  perplexity 20.09  " in shown[1][1]  # of both steps, before they are logged
 
 
 def test_reports_have_the_metrics_of_the_last_steps(steps: Callable[..., Steps]) -> None:
@@ -115,14 +115,14 @@ def test_reports_have_the_metrics_of_the_last_steps(steps: Callable[..., Steps])
 
 
 def test_time_includes_earlier_sessions_and_is_limited(steps: Callable[..., Steps]) -> None:
-    run = steps(max_minutes=0.1)  # six seconds, of which five are over
+    run = steps(max_minutes=0.1)  # six seconds, five of them before the resume
     run.take(3.0)
     assert 5.0 <= run.progress.seconds < 6.0
     assert not run.model.stop_training
     late = steps(max_minutes=0.08)
     late.take(3.0)
     assert late.model.stop_training
-    assert not late.state.interrupted  # by no signal: the dev set is scored
+    assert not late.state.interrupted  # no signal: the dev set is scored
 
 
 def test_a_signal_stops_after_the_step(steps: Callable[..., Steps]) -> None:
@@ -146,7 +146,7 @@ def test_a_signal_to_another_worker_stops_this_one(steps: Callable[..., Steps]) 
 def test_speed_is_that_of_the_whole_interval(
     steps: Callable[..., Steps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if there was a progress line in between."""
+    """A progress line in between makes no difference."""
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     run = steps(log_every=2)

@@ -30,7 +30,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
 
 
 def visible_lines(text: str) -> list[str]:
-    """Return what a terminal shows in the end; a carriage return overwrites a line."""
+    """Return the final lines of a terminal; a carriage return overwrites a line."""
     lines = []
     for line in text.split("\n"):
         row = ""

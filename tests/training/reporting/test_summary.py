@@ -33,14 +33,14 @@ def test_parameters_by_part_add_up_to_all(embeddings: str, positions: str, expec
     parts = parameters_by_part(model)
     assert parts["embeddings"] == expected
     assert sum(parts.values()) == model.count_params()
-    # Attention 4 * 4 * 4; feed-forward 4 * 8 + 8 + 8 * 4 + 4; a gain and a bias a sub-layer.
+    # Attention 4 * 4 * 4; feed-forward 4 * 8 + 8 + 8 * 4 + 4; a gain and a bias per sub-layer.
     assert parts["encoder"] == 64 + 76 + 2 * 8
     assert parts["decoder"] == 2 * 64 + 76 + 3 * 8
 
 
 def test_activations_of_one_pair_by_hand() -> None:
-    """S = 2, T = 3. An attention keeps 2 * 2 * (2 + 2) + 4 * 4 = 32 numbers a position, the
-    feed-forward 8 + 4 * 4 = 24; weights are 3 * 2 heads * 4 bytes a pair of positions."""
+    """S = 2, T = 3. Attention keeps 2 * 2 * (2 + 2) + 4 * 4 = 32 numbers per position, the
+    feed-forward network 8 + 4 * 4 = 24, and weights 3 * 2 heads * 4 bytes per pair of positions."""
     model = ModelConfig(10, 10, **SMALL)
     config = Config(model=model)
     sizes = np.array([[1, 1, 1], [1, 2, 3]])
@@ -51,7 +51,7 @@ def test_activations_of_one_pair_by_hand() -> None:
 
 
 def changed(config: Config, **values: object) -> Config:
-    """The configuration with other fields of the model or of the training."""
+    """Return the configuration with other fields of the model or the training."""
     model = {name: value for name, value in values.items() if name == "attention"}
     return dataclasses.replace(
         config,

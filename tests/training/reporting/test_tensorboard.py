@@ -25,7 +25,7 @@ needs_both = pytest.mark.skipif(
 
 
 def events(run: Path) -> dict[tuple[str, str], list[int]]:
-    """The steps of each tag in each folder, file after file, with repetitions."""
+    """Return the steps of each tag in each folder, over all files, with duplicates."""
     found: dict[tuple[str, str], list[int]] = {}
     for file in sorted((run / "tensorboard").glob("*/*.tfevents.*")):
         for record in tf.data.TFRecordDataset(str(file)):
@@ -36,7 +36,7 @@ def events(run: Path) -> dict[tuple[str, str], list[int]]:
 
 
 def write_events(run: Path, steps: list[int]) -> Path:
-    """A file as TensorFlow would write it; tensorboard need not be installed for that."""
+    """Write an event file like TensorFlow's, without the package tensorboard."""
     folder = run / "tensorboard" / "train"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"events.out.tfevents.{len(list(folder.iterdir()))}"
@@ -109,11 +109,11 @@ def test_attention_is_drawn_with_a_row_for_each_token_and_its_text() -> None:
     assert pixels.min() < 128 < pixels.max()
 
 
-# The run `complete` has a progress line and a checkpoint at each step.
+# The run `complete` has a progress line and a checkpoint in each step.
 
 
 def expected(last: int) -> dict[tuple[str, str], list[int]]:
-    """The steps of each tag of that run, trained up to step ``last``."""
+    """Return the steps of each tag of `complete`, trained up to step ``last``."""
     steps = list(range(1, last + 1))
     metrics = ("loss", "perplexity", "learning rate", "gradient norm")
     speeds = ("source tokens per second", "target tokens per second")
