@@ -56,7 +56,7 @@ def test_dictionary_and_back_is_the_same(name: str) -> None:
     assert config.from_dict(config.to_dict(chosen)) == chosen
 
 
-def test_left_out_fields_come_from_the_base() -> None:
+def test_missing_fields_come_from_the_base() -> None:
     base = presets.preset("tiny")
 
     changed = config.from_dict({"model": {"d_ff": 512}}, base)
@@ -127,7 +127,7 @@ def test_samples_are_not_limited_by_the_beam() -> None:
     assert config.from_dict({"search": values}).search.n_best == 9
 
 
-def test_widths_of_heads_can_be_set_apart_from_the_model() -> None:
+def test_head_widths_may_differ_from_model_width_over_heads() -> None:
     """Table 3, rows B: d_k 16 or 32 with 8 heads of a model 512 wide."""
     model = ModelConfig(d_key=16)
 

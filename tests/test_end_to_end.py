@@ -275,7 +275,7 @@ def test_other_corpora_and_networks(
 
 
 def assert_refused(done: Done, name: str, *messages: str) -> None:
-    """Exit status 2, and a few lines the last of which gives the reason."""
+    """Check for exit status 2 and a short message whose last line gives the reason."""
     assert (done.status, done.out) == (2, "")
     assert "Traceback" not in done.err
     lines = done.err.splitlines()

@@ -95,7 +95,7 @@ def test_moses_compares_with_tokenised_references(
     assert run([*words, "--tokenize", "none"], capsys)["bleu"] < 80
 
 
-def test_moses_tokenizer_keeps_case_unless_told() -> None:
+def test_moses_tokenizer_keeps_case_unless_lowercase() -> None:
     assert (
         moses_tokenizer("de", lowercase=False)("„Ja“, sagt er.") == "&quot; Ja &quot; , sagt er ."
     )
@@ -110,7 +110,7 @@ def test_moses_tokenizer_keeps_case_unless_told() -> None:
         (["--reference", "absent"], "absent"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
+def test_incomparable_outputs_are_refused(
     write: Any,
     extra: list[str],
     message: str,

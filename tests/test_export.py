@@ -28,7 +28,7 @@ def exported(monkeypatch):
     return calls
 
 
-def test_choices_of_the_command_line(exported, capsys) -> None:
+def test_options_of_the_command_line(exported, capsys) -> None:
     options = (
         "--run r --to models/en-de --version 7 --dtype int8 --max_tokens 99 --dev_sentences 5 "
         "--max_bleu_loss 0.5 --search.beam 6 --search.alpha 1.5"
@@ -43,7 +43,7 @@ def test_choices_of_the_command_line(exported, capsys) -> None:
     assert capsys.readouterr().out == "starting TensorFlow\nmodels/en-de/1\n"
 
 
-def test_what_is_left_out_comes_from_the_run(exported) -> None:
+def test_defaults_come_from_the_run(exported) -> None:
     assert export.main(["--run", "r", "--to", "m"]) == 0
     ((search, _, settings),) = exported
     assert search == Config().search
@@ -67,7 +67,7 @@ def test_what_is_left_out_comes_from_the_run(exported) -> None:
         ("--run r --to m --model.d_model 4", "unknown option --model.d_model"),
     ],
 )
-def test_mistakes(exported, capsys, argv, message) -> None:
+def test_mistakes_end_with_status_2(exported, capsys, argv, message) -> None:
     assert export.main(argv.split()) == 2
     assert message in capsys.readouterr().err
     assert not exported
@@ -122,7 +122,7 @@ def test_paths_are_checked_before_tensorflow_starts(tmp_path, capsys, monkeypatc
     assert "3 is there already and is not overwritten" in capsys.readouterr().err
 
 
-def test_help_names_every_signature_and_choice(capsys) -> None:
+def test_help_names_every_signature_and_option(capsys) -> None:
     with pytest.raises(SystemExit) as left:
         export.main(["--help"])
     assert left.value.code == 0

@@ -1,4 +1,4 @@
-"""The public names, and the code of docs/library.md as it stands there."""
+"""The public names, and the code in docs/library.md."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_two_tokens_by_hand() -> None:
     assert float(loss([[1, 0]], logits)) == pytest.approx(smoothed)
 
 
-def test_it_is_the_cross_entropy_with_a_smoothed_one_hot_label() -> None:
+def test_equal_to_cross_entropy_with_smoothed_one_hot_labels() -> None:
     one_hot = np.eye(5, dtype="float32")[LABELS]
     reference = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1, reduction="none"

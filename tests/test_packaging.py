@@ -196,7 +196,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, environment: Path) -> Path:
-    """Install a wheel into a new environment that sees this one's packages, less all extras."""
+    """Install a wheel into a new environment with the packages of this one but the extras."""
     venv.create(environment, with_pip=False, symlinks=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = environment / "lib" / version / "site-packages"

@@ -121,7 +121,7 @@ def test_help_is_a_manual(capsys):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Two versions of a model that shouts; they end their answers with ! and ?."""
+    """Two versions of a model that returns upper case; their replies end with ! and ?."""
     place = tmp_path_factory.mktemp("models")
     for version, mark in (("1", "!"), ("2", "?")):
         command = [sys.executable, "-c", SHOUTER, str(place / version), mark]
@@ -130,7 +130,7 @@ def models(tmp_path_factory):
 
 
 class Server:
-    """``python -m keras_transformer.serve`` in a process of its own."""
+    """``python -m keras_transformer.serve`` in a new process."""
 
     def __init__(self, folder, *options):
         command = [sys.executable, "-m", "keras_transformer.serve", str(folder), "--port", "0"]
@@ -198,8 +198,8 @@ def hammer(server, stop, answers, failures):
 
 
 @pytest.mark.slow
-def test_versions_change_under_load_and_the_server_stops_in_order(serve, models, tmp_path):
-    """Predict, switch to a new version under load, and end while requests are on their way."""
+def test_versions_change_under_load_and_accepted_requests_are_finished(serve, models, tmp_path):
+    """Predict, switch to a new version under load, and end while requests are running."""
     server = serve("--log_requests")
     assert server.predict("hello", "") == ["HELLO!0", "!0"]
     stop, answers, failures = threading.Event(), [], []
@@ -257,7 +257,7 @@ def test_a_damaged_newest_version_does_not_keep_the_server_down(serve, models, t
 
 
 @pytest.mark.slow
-def test_grace_has_an_end(serve):
+def test_the_server_ends_after_the_grace_period(serve):
     server = serve("--grace_s", "1")
     body = json.dumps({"instances": ["endless"]}).encode()
 

@@ -39,7 +39,7 @@ def _recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def test_train_hands_over_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_passes_the_configuration_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _recorded(monkeypatch)
     assert train.main(["--train.max_steps", "3"]) == 0
 

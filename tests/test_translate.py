@@ -1,4 +1,4 @@
-"""Lines in, lines out, with a scripted translator."""
+"""Translation at the command line, with a scripted translator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Reversing:
 
 
 def looking(line: str) -> Attention:
-    """Each character a piece, each piece looks where it comes from, the end to the end."""
+    """Attention: a token per character; each attends to its own source, the end to the end."""
     size = len(line)
     weights = np.eye(size + 1, dtype=np.float32)
     weights[:size, :size] = weights[:size, :size][::-1]
@@ -133,7 +133,7 @@ def test_n_best_lines_begin_with_the_number_of_the_input_line(
     assert capsys.readouterr().out.startswith("1\t-1.2500\tba\n1\t-2.5000\tBA\n2\t0.0000\t\n")
 
 
-def test_a_person_is_answered_line_by_line(
+def test_typed_lines_are_translated_one_by_one(
     translator: Reversing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = io.TextIOWrapper(io.BytesIO(b"ab\n"))
@@ -273,7 +273,7 @@ def test_bad_input_leaves_no_output_file(
     assert "none.txt" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_no_run_is_named(
+def test_a_folder_without_a_run_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert translate.main(["--run", str(tmp_path / "none")]) == 2

@@ -28,7 +28,8 @@ class SearchConfig:
     max_extra: int = option(50, POSITIVE)
     """Longest output: source length plus this many tokens."""
     n_best: int = option(1, POSITIVE)
-    """Hypotheses returned for each sentence, best first."""
+    """Hypotheses returned for each sentence, best first; the texts of a beam search differ,
+    samples may repeat."""
     batch_tokens: int = option(4_096, POSITIVE)
     """Source tokens per batch, padding counted."""
     min_length: int = option(0, NOT_NEGATIVE)

@@ -82,7 +82,7 @@ class TrainConfig:
     """Steps between two progress lines."""
     tensorboard: bool = False
     """Write scalars, dev translations and attention maps for TensorBoard into the run folder;
-    needs the package tensorboard."""
+    needs the extra tensorboard."""
     seed: int = option(1, NOT_NEGATIVE)
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"

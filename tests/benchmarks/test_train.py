@@ -50,7 +50,7 @@ def test_the_table_compares_with_the_peer(benchmark: Any) -> None:
     assert lines[3].endswith("| 1.00 |")
 
 
-def test_the_peer_reads_the_same_pieces(benchmark: Any, tmp_path: Path) -> None:
+def test_both_toolkits_read_the_same_subword_pieces(benchmark: Any, tmp_path: Path) -> None:
     class Store:
         def __len__(self) -> int:
             return 2

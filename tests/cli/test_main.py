@@ -107,7 +107,7 @@ def test_missing_and_contradictory_options_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_closed_output_is_no_error() -> None:
+def test_a_closed_output_ends_with_status_141() -> None:
     code = (
         "from keras_transformer.cli.main import run_main\n"
         "@run_main('train')\n"

@@ -59,7 +59,7 @@ def test_lines_without_a_number_are_refused_and_kept(tmp_path: Path, line: str) 
     assert place.read_text() == f"1\tein\n{line}\nhal"
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
     place = tmp_path / "out"
     with (
         appended(place, False),
@@ -77,7 +77,7 @@ def test_a_device_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_fewer_lines_than_are_done_are_refused_with_both_numbers() -> None:
+def test_fewer_input_than_output_lines_are_refused_with_both_counts() -> None:
     assert list(skip(iter("abc"), 1, "input")) == ["b", "c"]
     assert list(skip(iter("abc"), 3, "input")) == []
     with pytest.raises(UsageError, match=r"has 4 lines already, .* of input or more, got 3"):

@@ -54,7 +54,7 @@ def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path, name: str, 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_closed_standard_output_is_no_error_of_the_file(tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_not_reported_as_a_file_error(tmp_path: Path) -> None:
     def write() -> None:
         with streams.output_file(str(tmp_path / "a.npz"), "--attention") as place:
             place.touch()
@@ -71,7 +71,7 @@ def stdin(data: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_standard_input_is_split_at_line_feeds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of form feed, no-break space and line separator none ends a line; a blank line is one."""
+    """Form feed, no-break space and line separator end no line; a blank line counts."""
     text = "\ufeffone\r\n\na\x0cb\u00a0c\u2028d\nlast"
 
     assert stdin(text.encode(), monkeypatch) == ["one", "", "a\x0cb\u00a0c\u2028d", "last"]

@@ -23,7 +23,7 @@ def quietly(config: DataConfig, run: Path, tokenizer: Tokenizer | None = None) -
 
 
 def texts(prepared: Prepared, side: str) -> list[str]:
-    """What the training store holds, decoded."""
+    """Return the decoded contents of the training store."""
     model = prepared.tokenizer.source if side == "source" else prepared.tokenizer.target
     rows = prepared.train.batch(range(len(prepared.train)))
     array = rows["source" if side == "source" else "labels"]

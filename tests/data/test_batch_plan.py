@@ -39,7 +39,7 @@ def check_epoch(plan: BatchPlan, source: np.ndarray, target: np.ndarray, budget:
     seed=st.integers(0, 3),
     fixed=st.booleans(),
 )
-def test_every_pair_once_and_in_budget(
+def test_every_pair_once_within_the_token_limit(
     pairs: list[tuple[int, int]], budget: int, seed: int, fixed: bool
 ) -> None:
     source, target = np.array(pairs).T
@@ -103,7 +103,7 @@ def test_an_epoch_whose_prefetching_failed_is_planned_on_demand(
     assert [b.tolist() for b in plan.epoch(8)] == [b.tolist() for b in expected]
 
 
-def test_other_pairs_meet_in_the_next_epoch() -> None:
+def test_batches_differ_in_the_next_epoch() -> None:
     plan = BatchPlan(*corpus_lengths(20_000), 1_024, seed=1)
 
     def mates(epoch: int) -> set[tuple[int, int]]:
@@ -147,7 +147,7 @@ def test_no_batch_is_tiny() -> None:
     assert sorted(sizes) == [4, 4, 4, 5, 5, 5]
 
 
-def test_a_pair_longer_than_the_budget_is_alone() -> None:
+def test_a_pair_longer_than_the_limit_is_a_batch_of_its_own() -> None:
     source, target = np.array([5, 200, 5, 5]), np.array([5, 5, 5, 300])
 
     batches = BatchPlan(source, target, 50, seed=0).epoch(0)
@@ -167,7 +167,9 @@ def test_a_pair_longer_than_the_budget_is_alone() -> None:
         ([1], [1], 0, "batch_tokens: expected 1 or more, got 0"),
     ],
 )
-def test_bad_arguments(source: list[int], target: list[int], budget: int, message: str) -> None:
+def test_invalid_arguments_are_refused(
+    source: list[int], target: list[int], budget: int, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         BatchPlan(np.array(source), np.array(target), budget, seed=0)
 
@@ -189,7 +191,7 @@ def test_fixed_shapes_by_hand() -> None:
     ]
 
 
-def test_fixed_shapes_are_few_and_within_the_budget() -> None:
+def test_fixed_shapes_are_few_and_within_the_limit() -> None:
     source, target = corpus_lengths(20_000)
     plan = BatchPlan(source, target, 4_096, seed=1, fixed_shapes=True)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from keras_transformer.data.deduplication import Deduplicator
 
 
-def test_by_hand() -> None:
+def test_repeated_keys_by_hand() -> None:
     deduplicator = Deduplicator()
 
     assert deduplicator.add(np.array([5, -3, 5])).tolist() == [False, False, True]

@@ -15,7 +15,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
-def test_lines_are_what_wc_counts(tmp_path: Path, name: str) -> None:
+def test_lines_end_at_line_feeds_only(tmp_path: Path, name: str) -> None:
     inside = "a\u2028b\x0bc\x0cd\x85e\u2029f\x1cg\rh"
     path = write(tmp_path / name, f"\ufeffone\r\n\n{inside}\n\ufefflast".encode())
     assert list(read_lines(path)) == ["one", "", inside, "\ufefflast"]

@@ -34,7 +34,7 @@ def normalize():
         ("\uff8a\uff9f", "\u30d1"),  # half-width katakana with its sound mark
     ],
 )
-def test_one_spelling(normalize, before: str, after: str) -> None:
+def test_equivalent_texts_become_equal(normalize, before: str, after: str) -> None:
     assert normalize(before) == after
 
 
@@ -51,7 +51,7 @@ def test_one_spelling(normalize, before: str, after: str) -> None:
         "שלום עולם",
     ],
 )
-def test_kept_as_it_is(normalize, text: str) -> None:
+def test_exceptions_to_nfkc_are_unchanged(normalize, text: str) -> None:
     assert normalize(text) == text
 
 
@@ -67,7 +67,7 @@ def test_every_composed_character_has_one_spelling(normalize) -> None:
     assert different == []
 
 
-def test_nothing_becomes_something_else_the_second_time() -> None:
+def test_normalizing_twice_changes_nothing_more() -> None:
     table = normalization.rules()
     unstable = {
         before: after for before, after in table.items() if table.get(after, after) != after

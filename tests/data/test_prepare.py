@@ -226,7 +226,9 @@ def test_a_kill_at_any_step_leaves_no_valid_data(
     assert not list((tmp_path / "run/data").glob(".partial.*"))
 
 
-def test_data_are_replaced_when_all_of_it_is_prepared(config: DataConfig, tmp_path: Path) -> None:
+def test_data_are_replaced_when_the_preparation_is_complete(
+    config: DataConfig, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     first = quietly(config, run)
     write_tsv(tmp_path / "train.tsv", TRAIN[:3])

@@ -91,7 +91,7 @@ def test_reading_returns_what_was_written(
     ("vocabulary", "largest", "width"),
     [(65_536, 65_535, 2), (65_537, 65_536, 4), (300_000, 299_999, 4)],
 )
-def test_ids_take_two_bytes_where_the_vocabulary_fits(
+def test_ids_take_two_bytes_if_the_vocabulary_allows(
     prefix: Path, vocabulary: int, largest: int, width: int
 ) -> None:
     write_store(prefix, [block(([largest], [5]))], vocabulary)

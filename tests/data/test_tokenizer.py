@@ -59,13 +59,13 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def piece(tokenizer: Tokenizer) -> SentencePiece:
+def spm(tokenizer: Tokenizer) -> SentencePiece:
     return tokenizer.source
 
 
 @pytest.fixture(scope="module")
-def graph(piece: SentencePiece):
-    return piece.graph()
+def graph(spm: SentencePiece):
+    return spm.graph()
 
 
 def graph_decode(graph, ids: list[list[int]]) -> list[str]:
@@ -75,32 +75,32 @@ def graph_decode(graph, ids: list[list[int]]) -> list[str]:
     return [text.decode("utf-8") for text in graph.detokenize(ragged).numpy()]
 
 
-def test_round_trip_of_the_corpus(piece: SentencePiece) -> None:
+def test_round_trip_of_the_corpus(spm: SentencePiece) -> None:
     for lines in (ENGLISH, CHINESE):
-        ids = piece.encode(lines)
-        assert piece.decode(ids) == lines
+        ids = spm.encode(lines)
+        assert spm.decode(ids) == lines
         # Longer tokens were learned, not only bytes.
         assert sum(map(len, ids)) < 0.8 * sum(map(len, lines))
 
 
-def test_round_trip_of_unseen_text(piece: SentencePiece) -> None:
+def test_round_trip_of_unseen_text(spm: SentencePiece) -> None:
     lines = ["Ðuro ☃ 😀👩\u200d👧", "שלום, мир!", "a\u20dd", "x" * 50, "日本語、テスト。"]
-    assert piece.decode(piece.encode(lines)) == lines
+    assert spm.decode(spm.encode(lines)) == lines
 
 
-def test_unseen_characters_do_not_change_their_neighbours(piece: SentencePiece) -> None:
-    plain, mixed = piece.encode(["I love it.", "I love it.😀"])
+def test_unseen_characters_do_not_change_their_neighbours(spm: SentencePiece) -> None:
+    plain, mixed = spm.encode(["I love it.", "I love it.😀"])
     assert mixed[: len(plain)] == plain
-    assert piece.pieces(mixed[len(plain) :]) == ["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]
+    assert spm.pieces(mixed[len(plain) :]) == ["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]
 
 
 @pytest.mark.parametrize("text", SPECIAL_TEXTS)
-def test_special_tokens_in_a_text_are_text(piece: SentencePiece, graph, text: str) -> None:
+def test_special_tokens_in_a_text_are_text(spm: SentencePiece, graph, text: str) -> None:
     line = f"I {text} you{text}"
-    ids = piece.encode([line])[0]
+    ids = spm.encode([line])[0]
     assert not {PAD, UNKNOWN, START, END} & set(ids)
     assert graph.tokenize([line]).to_list() == [ids]
-    assert piece.decode([ids]) == [line.replace("\u2581", "_").replace("\u2047", "??")]
+    assert spm.decode([ids]) == [line.replace("\u2581", "_").replace("\u2047", "??")]
 
 
 def test_special_tokens_in_the_corpus_are_not_learned() -> None:
@@ -113,23 +113,23 @@ def test_special_tokens_in_the_corpus_are_not_learned() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(texts=st.lists(TEXT, min_size=1, max_size=4))
-def test_graph_and_python_agree_on_any_text(piece: SentencePiece, graph, texts: list[str]) -> None:
-    ids = piece.encode(texts)
+def test_graph_and_python_agree_on_any_text(spm: SentencePiece, graph, texts: list[str]) -> None:
+    ids = spm.encode(texts)
     assert graph.tokenize(texts).to_list() == ids
     assert not {PAD, UNKNOWN, START, END} & {token for row in ids for token in row}
-    decoded = piece.decode(ids)
+    decoded = spm.decode(ids)
     assert graph_decode(graph, ids) == decoded
     # Normalised text is a fixed point: nothing drifts from one pass to the next.
-    assert piece.decode(piece.encode(decoded)) == decoded
+    assert spm.decode(spm.encode(decoded)) == decoded
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_graph_and_python_decode_any_ids_alike(piece: SentencePiece, graph, data) -> None:
+def test_graph_and_python_decode_any_ids_alike(spm: SentencePiece, graph, data) -> None:
     # The first 260 ids are special tokens and bytes: most sequences are broken UTF-8.
-    token = st.one_of(st.integers(0, 259), st.integers(0, piece.size - 1))
+    token = st.one_of(st.integers(0, 259), st.integers(0, spm.size - 1))
     ids = data.draw(st.lists(st.lists(token, max_size=20), min_size=1, max_size=3))
-    assert graph_decode(graph, ids) == piece.decode(ids)
+    assert graph_decode(graph, ids) == spm.decode(ids)
 
 
 def test_agreement_on_ties() -> None:
@@ -149,68 +149,68 @@ def test_agreement_on_ties() -> None:
     assert model.graph().tokenize(lines).to_list() == model.encode(lines)
 
 
-def test_agreement_on_15000_tokens(piece: SentencePiece, graph) -> None:
+def test_agreement_on_15000_tokens(spm: SentencePiece, graph) -> None:
     generator = random.Random(3)
     line = " ".join(generator.choice(ENGLISH) + generator.choice(CHINESE) for _ in range(1500))
-    ids = piece.encode([line])
+    ids = spm.encode([line])
     assert len(ids[0]) > 15_000
     assert graph.tokenize([line]).to_list() == ids
 
 
 @pytest.mark.parametrize("text", ["a", "我", "😀", "e\u0301", "\u0301", " ", "I love you"])
-def test_a_long_line_without_spaces_is_fast(piece: SentencePiece, graph, text: str) -> None:
+def test_a_long_line_without_spaces_is_fast(spm: SentencePiece, graph, text: str) -> None:
     line = text * (100_000 // len(text))
     started = time.perf_counter()
-    ids = piece.encode([line])
-    assert piece.decode(ids) == piece.decode(graph.tokenize([line]).to_list())
+    ids = spm.encode([line])
+    assert spm.decode(ids) == spm.decode(graph.tokenize([line]).to_list())
     # About 0.1 s; anything quadratic takes minutes.
     assert time.perf_counter() - started < 5
 
 
-def test_nul_is_spelled_by_its_byte(piece: SentencePiece, graph) -> None:
-    ids = piece.encode(["a\0b"])
-    assert "<0x00>" in piece.pieces(ids[0])
+def test_nul_is_spelled_by_its_byte(spm: SentencePiece, graph) -> None:
+    ids = spm.encode(["a\0b"])
+    assert "<0x00>" in spm.pieces(ids[0])
     assert graph.tokenize(["a\0b"]).to_list() == ids
-    assert piece.decode(ids) == graph_decode(graph, ids) == ["a\0b"]
+    assert spm.decode(ids) == graph_decode(graph, ids) == ["a\0b"]
 
 
-def test_blank_text_has_no_ids(piece: SentencePiece, graph) -> None:
+def test_blank_text_has_no_ids(spm: SentencePiece, graph) -> None:
     blank = ["", "  ", "\u3000\u200b\t"]
-    assert piece.encode(blank) == [[], [], []]
+    assert spm.encode(blank) == [[], [], []]
     assert graph.tokenize(blank).to_list() == [[], [], []]
-    assert piece.decode([[], [PAD], [START, END]]) == ["", "", ""]
-    assert piece.encode([]) == []
-    assert piece.decode([]) == []
+    assert spm.decode([[], [PAD], [START, END]]) == ["", "", ""]
+    assert spm.encode([]) == []
+    assert spm.decode([]) == []
 
 
-def test_lone_surrogates_are_replaced(piece: SentencePiece) -> None:
-    assert piece.decode(piece.encode(["ok", "a\ud800b"])) == ["ok", "a\ufffdb"]
-    assert piece.decode(piece.encode(["\ud83d\ude00"])) == ["😀"]
+def test_lone_surrogates_are_replaced(spm: SentencePiece) -> None:
+    assert spm.decode(spm.encode(["ok", "a\ud800b"])) == ["ok", "a\ufffdb"]
+    assert spm.decode(spm.encode(["\ud83d\ude00"])) == ["😀"]
 
 
-def test_ids_outside_the_vocabulary_are_named(piece: SentencePiece) -> None:
-    with pytest.raises(TokenizerError, match=rf"0 to {piece.size - 1}, got 100000"):
-        piece.decode([[5, 100_000]])
+def test_ids_outside_the_vocabulary_are_named(spm: SentencePiece) -> None:
+    with pytest.raises(TokenizerError, match=rf"0 to {spm.size - 1}, got 100000"):
+        spm.decode([[5, 100_000]])
     with pytest.raises(TokenizerError, match="got -1"):
-        piece.decode([[-1]])
+        spm.decode([[-1]])
 
 
-def test_graph_tokenizer_made_after_seeding_works(piece: SentencePiece) -> None:
+def test_graph_tokenizer_made_after_seeding_works(spm: SentencePiece) -> None:
     import keras
     import tensorflow as tf
 
-    lost = piece.graph()
+    lost = spm.graph()
     keras.utils.set_random_seed(1)
-    assert piece.graph().tokenize(["I love it."]).to_list() == piece.encode(["I love it."])
+    assert spm.graph().tokenize(["I love it."]).to_list() == spm.encode(["I love it."])
     # The reason why each call builds a new one. When this stops failing, it may be cached.
     with pytest.raises(tf.errors.NotFoundError):
         lost.tokenize(["I love it."])
 
 
-def test_special_ids_and_bytes_come_first(piece: SentencePiece) -> None:
-    assert piece.pieces(range(5)) == ["<pad>", "<unk>", "<s>", "</s>", "<0x00>"]
-    assert piece.pieces([259]) == ["<0xFF>"]
-    assert piece.size == len(set(piece.pieces(range(piece.size))))
+def test_special_ids_and_bytes_come_first(spm: SentencePiece) -> None:
+    assert spm.pieces(range(5)) == ["<pad>", "<unk>", "<s>", "</s>", "<0x00>"]
+    assert spm.pieces([259]) == ["<0xFF>"]
+    assert spm.size == len(set(spm.pieces(range(spm.size))))
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
@@ -223,7 +223,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
-def test_more_characters_than_the_vocabulary_holds(algorithm: str) -> None:
+def test_more_characters_than_the_vocabulary_size(algorithm: str) -> None:
     lines = ["".join(chr(0x4E00 + (i * 7 + j) % 2000) for j in range(20)) for i in range(600)]
     config = DataConfig(algorithm=algorithm, vocabulary_size=300)  # type: ignore[arg-type]
     model = Tokenizer.train(lines, lines, config).source

@@ -3,9 +3,9 @@
   stand_in.py python|curl|tensorboard|stop WORD ...
 
 Training takes a few steps of a tiny network, translations are short, servers run in the
-background on a free port. A command that was run before is not repeated, and a run or an export
-that a document takes for granted is made first. The environment variable STAND_IN names the file
-of what was done.
+background on a free port. A command is not repeated, and a run or an export
+that a command needs is created first. The environment variable STAND_IN names the file with this
+state.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PORTS = {"serve": "8501", "tensorboard": "6006"}
 
 
 class Workspace:
-    """What earlier commands left: done commands, ports, processes."""
+    """State after earlier commands: done commands, ports, processes."""
 
     def __init__(self) -> None:
         self.path = Path(os.environ["STAND_IN"])
@@ -56,7 +56,7 @@ class Workspace:
         self.path.write_text(json.dumps(self.state), encoding="utf-8")
 
     def port(self, named: str) -> str:
-        """Return the port that stands for the one of the documents."""
+        """Return the free port that is used for a port of the documents."""
         if named not in self.state["ports"]:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
@@ -119,7 +119,7 @@ def run(workspace: Workspace, name: str, words: list[str]) -> int:
 
 
 def smaller_training(words: list[str]) -> list[str]:
-    """Return the sizes of a training; one that is there already makes room."""
+    """Return the options of a small training; delete an existing run."""
     if "--resume" in words:
         return ["--train.max_steps", MORE_STEPS] if "--train.max_steps" in words else []
     if "--run" in words:
@@ -154,7 +154,7 @@ def require(status: int) -> None:
 
 
 def serve(workspace: Workspace, command: list[str], address: str) -> int:
-    """Start a server in place of the one before, and wait until it answers."""
+    """Start a server instead of the previous one, and wait until it replies."""
     stop(workspace)
     log = workspace.path.with_name("server.log")
     with log.open("w") as stream:

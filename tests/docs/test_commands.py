@@ -138,8 +138,8 @@ def test_commands_run(document: Path, workspace: Path) -> None:
         assert done.returncode == 0, f"{name}:\n{text}\n{done.stdout}\n{done.stderr}"
 
 
-def test_sizes_are_all_that_differs(workspace: Path) -> None:
-    """A stand-in passes wrong options on, and their refusal with it."""
+def test_invalid_options_are_refused_by_the_stand_in(workspace: Path) -> None:
+    """A stand-in passes options on, so invalid ones are refused as usual."""
     done = subprocess.run(
         ["python", "-m", "keras_transformer.train", "--no_such_option", "1"],
         cwd=workspace,

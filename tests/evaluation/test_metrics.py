@@ -113,7 +113,7 @@ def test_unknown_tokenizer_is_refused_with_the_valid_ones() -> None:
         evaluate(["a"], [["a"]], "en", tokenize="moses9")
 
 
-def test_a_better_match_among_several_references_is_found() -> None:
+def test_the_best_matching_reference_counts() -> None:
     references = [["a b c d", "p q r s"], ["x x x x", None]]
 
     scores = evaluate(["x x x x", "p q r s"], references, "en")
@@ -162,7 +162,7 @@ def test_references_are_grouped_by_sentence() -> None:
 
 
 @pytest.mark.parametrize("language", ["de", "fr"])
-def test_published_references_come_out_of_the_raw_text(corpora: Path, language: str) -> None:
+def test_raw_references_are_tokenised_to_the_published_ones(corpora: Path, language: str) -> None:
     folder = corpora / "multi30k"
     raw = (folder / f"test_2016_flickr.{language}").read_text(encoding="utf-8").split("\n")
     published = (folder / f"test_2016_flickr.lc.norm.tok.{language}").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ GOOD = list(REFERENCES[0])
 POOR = [line.replace("green grass", "grey street") for line in GOOD]
 
 
-def test_a_system_is_no_better_than_itself() -> None:
+def test_a_system_is_not_better_than_itself() -> None:
     for comparison in paired_bootstrap(POOR, POOR, REFERENCES, "en", resamples=200):
         assert comparison.delta == 0
         assert comparison.p_value == 1.0
@@ -40,7 +40,7 @@ def test_one_lucky_sentence_is_not_significant() -> None:
     assert bleu.confidence > 1
 
 
-def test_scores_are_those_of_evaluate_and_exchange_with_the_systems() -> None:
+def test_scores_equal_evaluate_and_swap_with_the_systems() -> None:
     first = paired_bootstrap(GOOD[:30] + POOR[30:], POOR, REFERENCES, "en", resamples=50)[0]
     second = paired_bootstrap(POOR, GOOD[:30] + POOR[30:], REFERENCES, "en", resamples=50)[0]
 

@@ -110,7 +110,7 @@ def rest() -> Iterator[RestServer]:
 
 @pytest.fixture
 def closed_port() -> int:
-    """A port that nothing listens on."""
+    """A free port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         return server.server_port
 

@@ -25,12 +25,12 @@ def test_batches_hold_each_item_once_within_both_limits(lengths, tokens, rows):
 
 
 def test_batches_by_hand():
-    # Sorted: 9, 4, 4, 3, 1. The first is longer than 8 and stands alone; two of 4 fill 8.
+    # Sorted: 9, 4, 4, 3, 1. The first is longer than 8 and a batch of its own; two of 4 fill 8.
     assert list(batches([4, 1, 9, 4, 3], tokens=8, rows=5)) == [[2], [0, 3], [4, 1]]
     assert list(batches([], tokens=8, rows=5)) == []
 
 
-def test_windows_read_no_further_than_asked():
+def test_windows_read_only_their_lines():
     read = []
 
     def lines():
@@ -61,7 +61,7 @@ def test_calls_run_at_the_same_time():
     assert sorted(parallel_map(lambda _: both.wait(), range(2), 2)) == [0, 1]
 
 
-def test_after_an_error_nothing_new_begins():
+def test_after_an_error_no_call_starts():
     begun = []
 
     def compute(number):

@@ -53,7 +53,7 @@ def lists(hypotheses: Hypotheses, tokenizer, decode, n_best: int):
 
 
 def check_lists(python, graph, n_best: int) -> None:
-    """Check that both agree, and that free places of the graph are empty."""
+    """Check that both agree, and that the graph fills unused places with ""."""
     for own, places in zip(python, graph, strict=True):
         free = n_best - len(own)
         assert [text for text, _ in places] == [text for text, _ in own] + [""] * free
@@ -88,7 +88,7 @@ def test_two_segmentations_of_one_text_by_hand(tokenizer):
     check_lists(python, graph, 3)
 
 
-def test_a_first_hypothesis_without_tokens_stands():
+def test_an_empty_best_hypothesis_is_kept():
     hypotheses = Hypotheses(
         tokens=tf.zeros([1, 2, 0], tf.int32),
         lengths=tf.zeros([1, 2], tf.int32),
@@ -101,7 +101,7 @@ def test_a_first_hypothesis_without_tokens_stands():
     check_lists(python, graph, 2)
 
 
-def test_samples_may_be_equal():
+def test_samples_may_repeat():
     hypotheses = Hypotheses(
         tokens=tf.constant([[[4, END, 0], [5, 6, END]]]),
         lengths=tf.constant([[2, 3]]),
@@ -149,7 +149,7 @@ def test_texts_differ_and_have_their_best_forced_scores(
             )
             if length
         ]
-        # Every distinct text is used before a place stays empty.
+        # A place is empty only if there are no more distinct texts.
         every = Ambiguous().decode([tokens for tokens, _, _ in rows])
         assert len(own) == min(len(set(every)), n_best)
         ends = []

@@ -134,7 +134,7 @@ def test_output_is_one_clean_line(translator, monkeypatch):
     assert translator.translate(["A dog"])[0].text == "a b c d e"
 
 
-def test_oddities_come_out_as_one_line_without_special_pieces(translator):
+def test_odd_input_gives_one_line_without_special_tokens(translator):
     for translation in translator.translate(ODDITIES):
         for text in (translation.text, *(item.text for item in translation.alternatives)):
             assert len(text.splitlines()) <= 1
@@ -172,7 +172,7 @@ def test_a_line_of_exactly_the_limit_is_not_cut(translator, tokenizer, monkeypat
     assert caplog.messages == []
 
 
-def test_a_long_line_is_refused_where_asked(translator, monkeypatch):
+def test_a_long_line_is_refused_with_on_long_refuse(translator, monkeypatch):
     data = dataclasses.replace(DATA, max_tokens=6, on_long="refuse")
     monkeypatch.setattr(translator, "data", data)
     with pytest.raises(TranslationError, match=r"line 3: expected at most 6 tokens .*, got \d+"):
@@ -186,7 +186,7 @@ def test_a_stream_gives_the_same_in_any_window(translator, window):
     assert [item.text for item in streamed] == [item.text for item in translator.translate(lines)]
 
 
-def test_a_stream_answers_before_it_reads_on(translator):
+def test_a_stream_yields_translations_before_reading_further(translator):
     read = []
 
     def lines():

@@ -50,7 +50,7 @@ def test_bias_is_added_to_scaled_scores() -> None:
     np.testing.assert_allclose(weights, [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
 
 
-def test_masked_key_counts_for_nothing() -> None:
+def test_masked_keys_change_nothing() -> None:
     mask = tf.constant([[True, True], [True, False]])
     output, weights = scaled_dot_product_attention(QUERIES, KEYS, VALUES, mask)
     np.testing.assert_array_equal(weights, [[0.5, 0.5], [1.0, 0.0]])
@@ -58,7 +58,7 @@ def test_masked_key_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_row_without_keys_is_zero_finite_and_alone(dtype: str) -> None:
+def test_query_without_keys_gives_zero_and_changes_no_other(dtype: str) -> None:
     queries, keys, values = (tf.cast(_normal(3, 4, seed=i), dtype) for i in range(3))
     mask = tf.constant([[True, True, False], [False, False, False], [True, False, True]])
     with tf.GradientTape() as tape:
@@ -110,7 +110,7 @@ def _by_definition(layer: Any, query: Any, memory: Any, mask: Any) -> np.ndarray
     # The last two are small versions of rows (B) and (A) of Table 3: d_k alone, one full head.
     [(2, 3, 3), (3, 2, 2), (2, 1, 5), (1, 6, 6)],
 )
-def test_heads_by_definition(heads: int, key: int, value: int) -> None:
+def test_multi_head_attention_by_its_definition(heads: int, key: int, value: int) -> None:
     layer = _layer(6, heads, key, value)
     query, memory = _normal(2, 4, 6), _normal(2, 3, 6, seed=1)  # B, T and S all differ
     mask = np.array([[True, True, True], [True, False, True]])[:, None, :]
@@ -123,7 +123,7 @@ def test_heads_by_definition(heads: int, key: int, value: int) -> None:
     np.testing.assert_array_equal(layer(query, memory, mask[:, None]), output)
 
 
-def test_eight_heads_cost_what_one_full_head_costs() -> None:
+def test_eight_heads_cost_as_much_as_one_full_head() -> None:
     one, eight = _layer(16, 1, 16, 16), _layer(16, 8, 2, 2)
     assert one.count_params() == eight.count_params() == 4 * 16 * 16
 
@@ -138,7 +138,7 @@ def test_eight_heads_cost_what_one_full_head_costs() -> None:
     assert 1.0 <= products(eight) / products(one) < 1.6
 
 
-def test_attention_without_positions_is_blind_to_order() -> None:
+def test_attention_without_positions_ignores_order() -> None:
     layer = _layer()
     x = _normal(1, 5, 6)
     order = [3, 0, 4, 2, 1]
@@ -146,7 +146,7 @@ def test_attention_without_positions_is_blind_to_order() -> None:
     np.testing.assert_allclose(layer(shuffled, shuffled), layer(x, x).numpy()[:, order], atol=1e-6)
 
 
-def test_dropout_acts_on_weights_in_training_only() -> None:
+def test_dropout_of_weights_in_training_only() -> None:
     layer = _layer(dropout=0.5)
     x = _normal(2, 5, 6)
     output, weights = layer(x, x, return_weights=True)
@@ -158,7 +158,7 @@ def test_dropout_acts_on_weights_in_training_only() -> None:
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
-def test_sentence_without_keys_leaves_the_others_alone(return_weights: bool) -> None:
+def test_sentence_without_keys_changes_no_other(return_weights: bool) -> None:
     layer = _layer()
     x = _normal(2, 4, 6)
     mask = tf.constant([[True] * 4, [False] * 4])[:, None, None, :]

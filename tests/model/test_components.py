@@ -57,7 +57,7 @@ def test_defaults_are_the_paper_s() -> None:
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
-def test_no_variant_of_positions_acts_across_sequences(positions: str) -> None:
+def test_cross_attention_is_plain_with_every_position_encoding(positions: str) -> None:
     layer = components.cross_attention(ModelConfig(positions=positions))
     assert type(layer).__name__ == "MultiHeadAttention"
 
@@ -95,7 +95,7 @@ class _NoResidual(SublayerConnection):
         return self.normalization(sublayer(x), training=training)
 
 
-def test_a_variant_is_a_class_and_a_line_in_a_table(
+def test_a_variant_is_added_by_a_class_and_a_line_in_a_table(
     tiny_config: Any, scatter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paper = transformer.build(tiny_config())
@@ -129,7 +129,7 @@ def _imports(file: Path) -> set[str]:
     return {name.removeprefix(f"{PACKAGE}.") for name in found if name.startswith(PACKAGE)}
 
 
-def test_the_model_knows_no_text_no_training_and_no_search() -> None:
+def test_the_model_imports_no_text_training_or_search() -> None:
     known = ("model", "config", "special_tokens", "errors", "compat")
     for file in FOLDER.rglob("*.py"):
         for name in _imports(file):
@@ -145,7 +145,7 @@ def test_the_model_knows_no_text_no_training_and_no_search() -> None:
         (".", ["incremental"]),
     ],
 )
-def test_nothing_imports_what_is_built_on_it(folder: str, above: list[str]) -> None:
+def test_imports_have_one_direction(folder: str, above: list[str]) -> None:
     for file in (FOLDER / folder).glob("*.py"):
         for name in _imports(file):
             assert not name.startswith(tuple(f"model.{part}" for part in above)), file

@@ -33,7 +33,7 @@ def _decoder(config: Any, scatter: Callable[..., None]) -> Decoder:
 
 
 @NORMS
-def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_layer_by_its_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
     layer = DecoderLayer(tiny_config(norm=norm))
     layer.build(X.shape)
     scatter(layer.weights)
@@ -63,7 +63,7 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
 
 
 @NORMS
-def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_decoder_applies_its_layers_in_order(norm: str, tiny_config: Any, scatter: Any) -> None:
     decoder = _decoder(tiny_config(norm=norm, decoder_layers=2), scatter)
     first, second = decoder.layers
     masks, options = (TARGET_MASK, SOURCE_MASK), {"return_weights": True}
@@ -96,7 +96,7 @@ def _run(decoder: Decoder, x: np.ndarray, training: bool, return_weights: bool) 
 @pytest.mark.parametrize(
     ("norm", "positions"), [("post", "none"), ("pre", "rotary"), ("post", "alibi")]
 )
-def test_the_future_is_not_seen(
+def test_later_tokens_change_no_earlier_output(
     norm: str, positions: str, training: bool, tiny_config: Any, scatter: Any
 ) -> None:
     decoder = _decoder(tiny_config(norm=norm, positions=positions, decoder_layers=2), scatter)
@@ -113,7 +113,7 @@ def test_the_future_is_not_seen(
     assert (other[:, 2:] != output[:, 2:]).numpy().any(axis=-1).all()
 
 
-def test_encoder_is_seen_and_its_padding_is_not(tiny_config: Any, scatter: Any) -> None:
+def test_encoder_output_matters_but_not_at_padding(tiny_config: Any, scatter: Any) -> None:
     decoder = _decoder(tiny_config(), scatter)
     output = decoder(X, MEMORY, TARGET_MASK, SOURCE_MASK).numpy()
     memory = MEMORY.copy()
@@ -124,7 +124,9 @@ def test_encoder_is_seen_and_its_padding_is_not(tiny_config: Any, scatter: Any) 
 
 
 @NORMS
-def test_source_of_padding_is_finite_and_alone(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_source_of_padding_is_finite_and_changes_no_other(
+    norm: str, tiny_config: Any, scatter: Any
+) -> None:
     decoder = _decoder(tiny_config(norm=norm), scatter)
     empty = tf.constant([[True] * 3, [False] * 3])[:, None, None, :]
     with tf.GradientTape() as tape:

@@ -27,14 +27,14 @@ def test_rows_are_scaled_by_the_root_of_the_width() -> None:
     )
 
 
-def test_logits_are_products_with_the_same_rows_unscaled() -> None:
+def test_logits_use_the_same_matrix_without_the_scale() -> None:
     # [1, 1, 1, 0] with each row: 0, 1 + 2 + 3, 0.5 - 1.
     features = tf.constant([[[1.0, 1.0, 1.0, 0.0]]])
     np.testing.assert_allclose(_layer()(features, reverse=True), [[[0.0, 6.0, -0.5]]])
     np.testing.assert_allclose(_layer()(features[:, 0], reverse=True), [[0.0, 6.0, -0.5]])
 
 
-def test_one_matrix_learns_from_both_directions() -> None:
+def test_the_shared_matrix_has_gradients_of_both_uses() -> None:
     layer = _layer()
     assert layer.count_params() == 3 * 4
     with tf.GradientTape() as tape:
@@ -46,13 +46,13 @@ def test_one_matrix_learns_from_both_directions() -> None:
     np.testing.assert_allclose(gradient, [[1.0] * 4, [3.0] * 4, [1.0] * 4])
 
 
-def test_a_fresh_embedding_is_as_large_as_a_position() -> None:
+def test_initial_embeddings_are_as_large_as_positional_encodings() -> None:
     embedded = TokenEmbedding(500, 64)(tf.range(500)[None, :])
     # Each feature has deviation 1 (500 * 64 draws); sinusoids have 0.7.
     assert abs(float(tf.math.reduce_std(embedded)) - 1.0) < 0.05
 
 
-def test_logits_are_float32_whatever_the_layers_compute_in() -> None:
+def test_logits_are_float32_in_any_precision() -> None:
     layer = _layer(dtype="mixed_bfloat16")
     assert layer(tf.constant([[1]])).dtype == tf.bfloat16
     assert layer(tf.ones([1, 1, 4], tf.bfloat16), reverse=True).dtype == tf.float32

@@ -30,7 +30,7 @@ def _encoder(config: Any, scatter: Callable[..., None] | None = None) -> Encoder
 
 
 @NORMS
-def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_layer_by_its_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
     layer = EncoderLayer(tiny_config(norm=norm))
     x = _normal(2, 4, 8)
     layer.build(x.shape)
@@ -51,7 +51,7 @@ def test_layer_by_definition(norm: str, tiny_config: Any, scatter: Any) -> None:
 
 
 @NORMS
-def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_encoder_applies_its_layers_in_order(norm: str, tiny_config: Any, scatter: Any) -> None:
     encoder = _encoder(tiny_config(norm=norm, encoder_layers=2), scatter)
     x = _normal(2, 4, 8)
     first, second = encoder.layers
@@ -63,7 +63,7 @@ def test_layers_follow_each_other(norm: str, tiny_config: Any, scatter: Any) -> 
 
 
 @NORMS
-def test_fresh_output_is_normalized(norm: str, tiny_config: Any) -> None:
+def test_initial_output_is_normalized(norm: str, tiny_config: Any) -> None:
     encoder = _encoder(tiny_config(norm=norm, encoder_layers=2))
     output = encoder(10.0 * _normal(2, 4, 8) + 5.0, MASK).numpy()
     np.testing.assert_allclose(output.mean(axis=-1), np.zeros((2, 4)), atol=1e-4)
@@ -71,7 +71,7 @@ def test_fresh_output_is_normalized(norm: str, tiny_config: Any) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-def test_padding_is_not_seen(positions: str, tiny_config: Any, scatter: Any) -> None:
+def test_padding_changes_nothing(positions: str, tiny_config: Any, scatter: Any) -> None:
     encoder = _encoder(tiny_config(positions=positions, encoder_layers=2), scatter)
     x = _normal(2, 4, 8)
     output = encoder(x, MASK).numpy()
@@ -87,7 +87,9 @@ def test_padding_is_not_seen(positions: str, tiny_config: Any, scatter: Any) -> 
 
 
 @NORMS
-def test_all_padding_is_finite_and_alone(norm: str, tiny_config: Any, scatter: Any) -> None:
+def test_a_sentence_of_padding_is_finite_and_changes_no_other(
+    norm: str, tiny_config: Any, scatter: Any
+) -> None:
     encoder = _encoder(tiny_config(norm=norm, encoder_layers=2), scatter)
     x = _normal(2, 4, 8)
     empty = tf.constant([[True] * 4, [False] * 4])[:, None, None, :]

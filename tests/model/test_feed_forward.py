@@ -28,7 +28,7 @@ def test_equation_2_by_hand() -> None:
     np.testing.assert_allclose(_layer()(tf.constant([[[1.0, 3.0]]])), [[[5.5, 0.0]]])
 
 
-def test_positions_do_not_touch_each_other() -> None:
+def test_positions_are_independent() -> None:
     x = np.random.default_rng(0).normal(size=(2, 5, 2)).astype("float32")
     changed = x.copy()
     changed[1, 3] += 1.0

@@ -20,7 +20,7 @@ def test_padding_is_false_and_tokens_are_true() -> None:
     np.testing.assert_array_equal(mask[:, 0, 0], [[True, True, True], [True, False, False]])
 
 
-def test_look_ahead_sees_itself_and_what_came_before() -> None:
+def test_look_ahead_allows_the_position_and_earlier_ones() -> None:
     mask = look_ahead_mask(3, 3)
     assert mask.dtype == tf.bool
     assert mask.shape == (1, 1, 3, 3)
@@ -29,14 +29,14 @@ def test_look_ahead_sees_itself_and_what_came_before() -> None:
     )
 
 
-def test_look_ahead_of_a_part_is_that_part_of_the_whole() -> None:
+def test_look_ahead_from_a_later_position_is_a_part_of_the_whole() -> None:
     whole = look_ahead_mask(7, 7)[0, 0]
-    # Queries 4 to 6 and keys 3 to 6: the first query stands at 1, seen from the first key.
+    # Queries 4 to 6 and keys 3 to 6: the first query is at position 1, counted from the first key.
     np.testing.assert_array_equal(look_ahead_mask(3, 4, first=1)[0, 0], whole[4:7, 3:7])
     np.testing.assert_array_equal(look_ahead_mask(2, 3, first=-1)[0, 0], whole[2:4, 3:6])
 
 
-def test_layer_is_the_function() -> None:
+def test_layer_equals_the_function() -> None:
     np.testing.assert_array_equal(PaddingMask()(IDS), padding_mask(IDS))
 
 

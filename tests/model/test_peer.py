@@ -14,12 +14,12 @@ from keras_transformer.model.masks import padding_mask
 from keras_transformer.model.positions import sinusoidal_encoding
 
 
-def test_sinusoids_are_theirs() -> None:
+def test_sinusoids_equal_those_of_kerashub() -> None:
     theirs = keras_nlp.layers.SinePositionEncoding()(tf.zeros([1, 9, 6]))[0]
     np.testing.assert_allclose(sinusoidal_encoding(9, 6), theirs, atol=1e-6)
 
 
-def test_an_encoder_layer_computes_what_theirs_computes() -> None:
+def test_an_encoder_layer_equals_that_of_kerashub() -> None:
     config = ModelConfig(d_model=8, heads=2, d_ff=12, dropout=0.0, attention_dropout=0.0)
     ids = tf.constant([[5, 6, 7, 3], [8, 3, 0, 0]])
     x = tf.constant(np.random.default_rng(0).normal(size=(2, 4, 8)), tf.float32)

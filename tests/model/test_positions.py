@@ -49,7 +49,7 @@ def test_shifted_sinusoids_are_a_linear_map(shift: int) -> None:
     np.testing.assert_allclose(before @ matrix, after, atol=2e-3)
 
 
-def test_sinusoids_may_start_anywhere_and_have_no_end() -> None:
+def test_sinusoids_start_at_any_position_and_have_no_limit() -> None:
     whole = sinusoidal_encoding(5000, 16)
     np.testing.assert_array_equal(sinusoidal_encoding(3, 16, first=4321), whole[4321:4324])
     exact = np.sin(4999 / 10000 ** (np.arange(0, 16, 2) / 16))
@@ -64,7 +64,7 @@ def test_layer_adds_sinusoids() -> None:
     assert layer.count_params() == 0
 
 
-def test_learned_positions_share_the_last_one_beyond_the_end() -> None:
+def test_positions_beyond_the_learned_ones_use_the_last() -> None:
     layer = LearnedPositionalEncoding(3)
     layer.build((None, None, 2))
     layer.table.assign([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
@@ -75,7 +75,7 @@ def test_learned_positions_share_the_last_one_beyond_the_end() -> None:
     np.testing.assert_array_equal(layer(tf.zeros([1, 1, 2]), first=9), [[[3.0, 30.0]]])
 
 
-def test_dropout_acts_on_the_sum_in_training_only() -> None:
+def test_dropout_of_the_sum_in_training_only() -> None:
     layer = PositionalEncoding(dropout=0.25)
     x = tf.ones([4, 10, 8])
     plain, dropped = layer(x).numpy(), layer(x, training=True).numpy()

@@ -29,7 +29,7 @@ def test_post_norm_by_hand() -> None:
     np.testing.assert_allclose(output, [[[-1.0, 1.0]]], atol=1e-5)
 
 
-def test_definition_with_learned_gain_and_bias(scatter: Any) -> None:
+def test_post_norm_by_its_definition_with_learned_gain_and_bias(scatter: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(2, 3, 6)).astype("float32")
     kernel = rng.normal(size=(6, 6)).astype("float32")

@@ -40,7 +40,7 @@ def _logits(model: keras.Model, source: Any, target: Any, training: bool = False
 
 
 @ALL_OPTIONS
-def test_the_future_is_not_seen(
+def test_later_target_tokens_change_no_earlier_logits(
     norm: str, positions: str, embeddings: str, tiny_model: Any
 ) -> None:
     model = tiny_model(norm=norm, positions=positions, embeddings=embeddings)
@@ -87,7 +87,7 @@ def test_each_dropout_acts_in_training_only(name: str, tiny_model: Any, tiny_con
 
 
 @ALL_OPTIONS
-def test_the_future_is_not_seen_in_training(
+def test_later_target_tokens_change_no_earlier_logits_in_training(
     norm: str, positions: str, embeddings: str, tiny_model: Any
 ) -> None:
     model = tiny_model(norm=norm, positions=positions, embeddings=embeddings)
@@ -99,7 +99,7 @@ def test_the_future_is_not_seen_in_training(
 
 
 @ALL_OPTIONS
-def test_padding_and_batch_mates_change_nothing(
+def test_padding_and_other_sentences_of_the_batch_change_nothing(
     norm: str, positions: str, embeddings: str, tiny_model: Any
 ) -> None:
     model = tiny_model(norm=norm, positions=positions, embeddings=embeddings)
@@ -114,7 +114,7 @@ def test_padding_and_batch_mates_change_nothing(
 
 @pytest.mark.parametrize("norm", NORM)
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_a_sentence_of_padding_is_finite_and_alone(
+def test_a_sentence_of_padding_is_finite_and_changes_no_other(
     norm: str, positions: str, tiny_model: Any
 ) -> None:
     model = tiny_model(norm=norm, positions=positions)
@@ -134,7 +134,7 @@ def test_a_sentence_of_padding_is_finite_and_alone(
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_order_is_known_unless_positions_are_none(positions: str, tiny_model: Any) -> None:
+def test_order_matters_unless_positions_are_none(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions)
     reordered = np.array([[7, 8, 5, 6, 3]], "int32")
     difference = np.abs(
@@ -143,7 +143,7 @@ def test_order_is_known_unless_positions_are_none(positions: str, tiny_model: An
     assert difference < 1e-5 if positions == "none" else difference > 1e-4
 
 
-def test_each_source_token_reaches_every_target_position(tiny_model: Any) -> None:
+def test_every_source_token_affects_every_target_position(tiny_model: Any) -> None:
     model = tiny_model()
     # Row s has source token s changed; the last row is the sentence itself.
     source = np.tile(SOURCE[:1], (6, 1))
@@ -155,7 +155,7 @@ def test_each_source_token_reaches_every_target_position(tiny_model: Any) -> Non
 # Shape, types, execution
 
 
-def test_logits_are_float32_of_any_length(tiny_model: Any) -> None:
+def test_logits_are_float32_for_any_length(tiny_model: Any) -> None:
     model = tiny_model(source_vocabulary_size=9, target_vocabulary_size=13, embeddings="decoder")
     assert model.output.dtype == "float32"
     assert model.output.shape == (None, None, 13)
@@ -165,7 +165,7 @@ def test_logits_are_float32_of_any_length(tiny_model: Any) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi"])
-def test_graph_of_open_sizes_equals_eager(positions: str, tiny_model: Any) -> None:
+def test_graph_with_unknown_sizes_equals_eager(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions)
     spec = {name: tf.TensorSpec([None, None], tf.int32) for name in ("source", "target")}
     graph = tf.function(lambda inputs: model(inputs, training=False), input_signature=[spec])
@@ -186,7 +186,7 @@ def test_bfloat16_is_close_to_float32(norm: str, tiny_model: Any, tiny_config: A
     assert (logits != exact).any()
 
 
-def test_fit_reaches_every_weight(tiny_config: Any) -> None:
+def test_fit_changes_every_weight(tiny_config: Any) -> None:
     class Own(keras.Model):
         """A class for `model_class`, here without a training step of its own."""
 
@@ -206,7 +206,7 @@ def test_fit_reaches_every_weight(tiny_config: Any) -> None:
         assert (weight.numpy() != old).any(), weight.path
 
 
-def test_features_are_the_network_before_its_projection(tiny_model: Any) -> None:
+def test_features_are_the_output_before_the_projection(tiny_model: Any) -> None:
     model = tiny_model()
     features = transformer.features(model)
     inputs = {"source": tf.constant(SOURCE), "target": tf.constant(TARGET)}
@@ -221,7 +221,7 @@ def test_features_are_the_network_before_its_projection(tiny_model: Any) -> None
 
 
 @pytest.mark.parametrize("name", ["source_vocabulary_size", "target_vocabulary_size"])
-def test_no_vocabulary_no_model(name: str, tiny_config: Any) -> None:
+def test_a_vocabulary_size_of_zero_is_refused(name: str, tiny_config: Any) -> None:
     config = tiny_config(embeddings="untied", **{name: 0})
     with pytest.raises(ConfigError, match=f"model.{name}: expected 1 or more .* got 0"):
         transformer.build(config)
@@ -231,7 +231,7 @@ def test_no_vocabulary_no_model(name: str, tiny_config: Any) -> None:
 
 
 @pytest.mark.parametrize(("embeddings", "matrices"), [("tied", 1), ("decoder", 2), ("untied", 3)])
-def test_matrices_are_shared_as_the_option_says(
+def test_embeddings_option_selects_the_shared_matrices(
     embeddings: str, matrices: int, tiny_model: Any
 ) -> None:
     model = tiny_model(embeddings=embeddings)
@@ -249,7 +249,7 @@ def test_matrices_are_shared_as_the_option_says(
     assert (target is projection) == (embeddings != "untied")
 
 
-def test_summary_lists_the_parts_by_the_paper_s_names(tiny_model: Any) -> None:
+def test_summary_lists_the_layers_by_the_names_of_the_paper(tiny_model: Any) -> None:
     lines: list[str] = []
     tiny_model().summary(line_length=250, expand_nested=True, print_fn=lines.append)
     text = "\n".join(lines)

@@ -45,7 +45,7 @@ def _parameters(config: ModelConfig) -> int:
         ("pre", "none", "decoder"),
     ],
 )
-def test_parameters_by_formula(
+def test_number_of_parameters_by_formula(
     norm: str, positions: str, embeddings: str, tiny_model: Any, tiny_config: Any
 ) -> None:
     options = {"norm": norm, "positions": positions, "embeddings": embeddings}

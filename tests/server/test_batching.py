@@ -173,7 +173,7 @@ def test_outputs_that_cannot_be_joined_concern_only_their_own_request(
     run(main)
 
 
-def test_a_batch_that_fails_as_a_whole_leaves_the_thread_free(run, batcher, model, monkeypatch):
+def test_the_thread_survives_a_failing_batch(run, batcher, model, monkeypatch):
     def fail(chunks):
         raise MemoryError("no room")
 
@@ -246,7 +246,7 @@ def test_batches_at_the_same_time(run, batcher, model, scripted):
     run(main)
 
 
-def test_batches_that_start_together_share_the_rows(run, batcher, model, scripted):
+def test_rows_are_divided_among_free_threads(run, batcher, model, scripted):
     """A request of seven rows on two free threads: four and three, not seven and none."""
 
     async def main():
@@ -284,7 +284,7 @@ def test_waiting_for_a_fuller_batch(run, batcher, model, scripted):
     run(main)
 
 
-def test_many_requests_get_their_own_answers(run, batcher, model, scripted):
+def test_many_requests_get_their_own_replies(run, batcher, model, scripted):
     dice = random.Random(5)
 
     async def one_request(one, number):
@@ -313,7 +313,7 @@ def test_an_indivisible_request(run, batcher, model):
     run(main)
 
 
-def test_the_loop_is_free_while_a_batch_runs(run, batcher, model, scripted):
+def test_the_event_loop_is_free_while_a_batch_runs(run, batcher, model, scripted):
     async def main():
         scripted.pause = 0.2
         job = batcher().submit(model, ask(model, "a"))

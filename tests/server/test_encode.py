@@ -20,19 +20,19 @@ def test_one_output_has_no_name():
     assert json.loads(encode({"x": TEXTS}, "column")) == {"outputs": ["a", '"\n']}
 
 
-def test_float32_is_written_as_short_as_it_may_be():
+def test_float32_is_written_with_the_fewest_digits():
     values = np.array([0.2, -1e9, 16777216, 1e-7, np.nan, -np.inf], dtype=np.float32)
     assert encode({"x": values}, "column") == (
         b'{\n    "outputs": [0.2, -1000000000.0, 16777216.0, 1e-07, NaN, -Infinity]\n}\n'
     )
 
 
-def test_names_that_end_in_bytes_are_packed():
+def test_outputs_whose_names_end_in_bytes_are_base64():
     reply = json.loads(encode({"x_bytes": TEXTS}, "row"))
     assert reply == {"predictions": [{"b64": "YQ=="}, {"b64": "Igo="}]}
 
 
-def test_whole_numbers_and_truth():
+def test_integers_and_booleans():
     outputs = {"n": np.array([2**40], dtype=np.int64), "t": np.array([True])}
     assert json.loads(encode(outputs, "row")) == {"predictions": [{"n": 2**40, "t": True}]}
 
@@ -45,12 +45,12 @@ def test_whole_numbers_and_truth():
         {"x": np.zeros(2, np.int32), "y": np.int32(3)},
     ],
 )
-def test_rows_need_a_batch(outputs):
+def test_row_form_needs_a_batch_dimension(outputs):
     with pytest.raises(RestError, match="no common number of rows"):
         encode(outputs, "row")
     assert encode(outputs, "column")
 
 
-def test_a_type_that_json_cannot_hold():
+def test_a_type_without_json_form_is_refused():
     with pytest.raises(RestError, match="x: an output of the type complex64"):
         encode({"x": np.zeros(2, np.complex64)}, "row")

@@ -43,7 +43,7 @@ def states(versions):
     return {item.number: item.state.value for item in versions.status()}
 
 
-def test_the_newest_takes_over_and_the_old_one_ends_its_requests(
+def test_the_newest_is_switched_to_and_the_old_one_finishes_its_requests(
     run, versions, folder, add_version
 ):
     async def main():
@@ -63,7 +63,7 @@ def test_the_newest_takes_over_and_the_old_one_ends_its_requests(
     run(main)
 
 
-def test_a_retired_version_leaves_the_memory(run, versions, folder, add_version):
+def test_a_retired_version_is_freed(run, versions, folder, add_version):
     async def main():
         one = versions()
         await one.start()
@@ -79,7 +79,7 @@ def test_a_retired_version_leaves_the_memory(run, versions, folder, add_version)
     run(main)
 
 
-def test_a_broken_version_is_skipped_and_tried_again(run, versions, folder, add_version):
+def test_a_broken_version_is_skipped_and_retried(run, versions, folder, add_version):
     async def main():
         one = versions()
         await one.start()
@@ -98,7 +98,7 @@ def test_a_broken_version_is_skipped_and_tried_again(run, versions, folder, add_
     run(main)
 
 
-def test_a_broken_version_is_tried_again_only_when_its_files_change(
+def test_a_broken_version_is_retried_only_when_its_files_change(
     run, versions, folder, scripted, add_version, monkeypatch
 ):
     tried = []
@@ -195,7 +195,7 @@ def test_ignored_folders_are_logged_once(run, versions, folder, add_version, cap
     run(main)
 
 
-def test_a_removed_broken_version_leaves_the_status(run, versions, folder, add_version):
+def test_a_removed_broken_version_is_not_in_the_status(run, versions, folder, add_version):
     async def main():
         one = versions()
         await one.start()
@@ -224,7 +224,7 @@ def test_policies(run, versions, folder, add_version):
     run(main)
 
 
-def test_removing_the_newest_version_goes_back(run, versions, folder, add_version):
+def test_removing_the_newest_version_serves_the_one_before(run, versions, folder, add_version):
     async def main():
         add_version(folder, 2)
         one = versions()
@@ -236,7 +236,7 @@ def test_removing_the_newest_version_goes_back(run, versions, folder, add_versio
     run(main)
 
 
-def test_an_empty_folder_keeps_what_is_loaded(run, versions, folder):
+def test_loaded_versions_stay_if_the_folder_becomes_empty(run, versions, folder):
     async def main():
         one = versions()
         await one.start()

@@ -122,14 +122,14 @@ def test_full_disk(writer, small_run, tmp_path, monkeypatch) -> None:
     assert not (tmp_path / "m").exists()
 
 
-def test_samples_are_refused(small_run, tmp_path) -> None:
+def test_sampling_is_refused(small_run, tmp_path) -> None:
     search = dataclasses.replace(small_run.config.search, sample=True)
     with pytest.raises(ExportError, match=r"search\.sample: expected false"):
         export(small_run, search, tmp_path / "m", QUICK, quietly)
     assert not (tmp_path / "m").exists()
 
 
-def test_file_in_the_way(writer, small_run, tmp_path) -> None:
+def test_a_file_at_the_folder_s_path_is_refused(writer, small_run, tmp_path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ExportError, match="expected a folder"):
         export(small_run, small_run.config.search, tmp_path / "file", QUICK, quietly)
@@ -203,7 +203,9 @@ sys.exit(export.main(["--run", run, "--to", folder, "--dev_sentences", "0"]))
     ("name", "when", "status"),
     [("SIGKILL", "writing", -9), ("SIGKILL", "end", -9), ("SIGTERM", "writing", 143)],
 )
-def test_export_that_is_ended(writer, small_run, tmp_path, name, when, status) -> None:
+def test_a_stopped_or_killed_export_leaves_no_version(
+    writer, small_run, tmp_path, name, when, status
+) -> None:
     folder = tmp_path / "m"
     done = subprocess.run(
         [sys.executable, "-c", ENDED, name, when, str(small_run.path), str(folder)],

@@ -54,7 +54,7 @@ def test_no_number_is_left(folder) -> None:
         next_version(folder, None)
 
 
-def test_places_that_are_no_folder(tmp_path, monkeypatch) -> None:
+def test_paths_that_are_no_writable_folder_are_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ExportError, match=r"file: expected a folder, found something else there"):
         next_version(tmp_path / "file", None)

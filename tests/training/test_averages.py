@@ -36,7 +36,7 @@ def test_ema_follows_its_definition(complete: Run) -> None:
     parts.checkpoints.restore_latest()
     averages = ema_variables(parts.model.optimizer)
     np.testing.assert_allclose(averages[0], expected, rtol=1e-6, atol=1e-7)
-    # In the order of the weights, in whose place they are tried.
+    # In the order of the weights, which they replace for the test.
     assert [average.shape for average in averages] == [
         weight.shape for weight in parts.model.get_weights()
     ]

@@ -28,7 +28,7 @@ def advance(built: keras.Model, steps: int = 1) -> None:
         built.train_on_batch(np.ones((4, 2)), np.ones((4, 1)))
 
 
-def test_average_is_the_mean_of_the_kept_ones(tmp_path: Path) -> None:
+def test_average_is_the_mean_of_the_kept_checkpoints(tmp_path: Path) -> None:
     built = model()
     checkpoints = checkpoints_of(tmp_path, built, keep=2)
     for value in (100.0, 1.0, 4.0):  # the first is not among the last two
@@ -40,7 +40,7 @@ def test_average_is_the_mean_of_the_kept_ones(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bias, [5.0])
 
 
-def test_everything_is_restored(tmp_path: Path) -> None:
+def test_the_whole_state_is_restored(tmp_path: Path) -> None:
     first = model()
     state = TrainingState(first.optimizer)
     checkpoints = Checkpoints(tmp_path, first, state, keep=1)

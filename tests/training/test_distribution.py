@@ -54,14 +54,14 @@ def test_addresses_of_a_slurm_step(monkeypatch: pytest.MonkeyPatch) -> None:
         slurm_addresses()
 
 
-def test_a_single_worker_asks_no_other() -> None:
+def test_a_single_worker_does_not_communicate() -> None:
     distribution = Distribution("cpu")
     assert (distribution.workers, distribution.worker, distribution.chief) == (1, 0, True)
     assert distribution.broadcast_from_chief([1.0, 2.0]) == [1.0, 2.0]
     assert distribution.any_worker([True, False]) == [True, False]
 
 
-def test_a_lost_worker_ends_this_one_and_own_faults_do_not(
+def test_a_lost_worker_ends_the_process_and_other_errors_do_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     distribution = Distribution("cpu")

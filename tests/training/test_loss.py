@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_transformer.training.loss import label_smoothed_cross_entropy
 
 
-def test_by_hand() -> None:
+def test_loss_of_two_tokens_by_hand() -> None:
     # Logits (0, ln 3) give P = (1/4, 3/4). Label 1, smoothing 0.2 over 2 tokens:
     # 0.9 * -ln 0.75 + 0.1 * -ln 0.25 = 0.258914 + 0.138629 = 0.397543.
     logits = tf.constant([[[0.0, np.log(3.0)]]], tf.float32)

@@ -29,7 +29,7 @@ def test_the_first_step_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"use_ema": True, "ema_momentum": 0.9}])
-def test_many_steps_are_those_of_keras(options: dict[str, Any]) -> None:
+def test_many_steps_equal_those_of_keras(options: dict[str, Any]) -> None:
     settings = {"learning_rate": 0.1, "beta_2": 0.98, "epsilon": 1e-9} | options
     ours = after(ReducedAdam(**settings), 25)
     np.testing.assert_allclose(ours, after(keras.optimizers.Adam(**settings), 25), atol=2e-6)

@@ -66,7 +66,7 @@ def test_killed_and_resumed_equals_never_stopped(
     assert without_times(records(trained_copy)) == without_times(records(trained))
 
 
-def test_a_run_with_everything_on_resumes_exactly_too(complete_resumed: Run, complete: Run) -> None:
+def test_a_run_with_all_options_resumes_exactly(complete_resumed: Run, complete: Run) -> None:
     """BLEU, EMA, clipping and several best weights."""
     assert_same_checkpoint(complete_resumed.path, complete.path)
     assert without_times(records(complete_resumed)) == without_times(records(complete))

@@ -25,7 +25,7 @@ def test_the_best_weights_have_most_bleu_or_least_loss() -> None:
     assert selection_score({"dev_loss": 2.5}) == -2.5  # nothing is translated
 
 
-def test_text() -> None:
+def test_scores_as_text() -> None:
     scores = {"dev_loss": 1.324, "dev_perplexity": 2.0, "dev_bleu": 40.0}
     assert format_scores(scores) == "dev loss 1.32, dev perplexity 2.00, dev BLEU 40.00"
 

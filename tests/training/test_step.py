@@ -175,7 +175,7 @@ def assert_close(ours: list[Any], theirs: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("micro_batches", [2, 5])
-def test_micro_batches_give_the_same(whole: list[np.ndarray], micro_batches: int) -> None:
+def test_micro_batches_give_the_same_update(whole: list[np.ndarray], micro_batches: int) -> None:
     """Five micro-batches of three rows: some are empty."""
     assert_close(trained_weights(Distribution(), clip_norm=0.5, micro_batches=micro_batches), whole)
 
@@ -221,7 +221,9 @@ def train_in_process(devices: str, splits: list[int], **environment: str) -> dic
     }
 
 
-def test_several_devices_and_workers_give_the_same(whole: list[np.ndarray], processes: Any) -> None:
+def test_several_devices_and_workers_give_the_same_update(
+    whole: list[np.ndarray], processes: Any
+) -> None:
     """Three devices of one process, and two processes as two workers."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     clusters = [

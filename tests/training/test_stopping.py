@@ -45,7 +45,7 @@ def test_without_unsaved_steps_a_signal_stops_at_once(state: TrainingState) -> N
         interrupted(state, signal.SIGTERM)
 
 
-def test_a_second_signal_has_its_usual_effect(state: TrainingState) -> None:
+def test_a_second_signal_interrupts_at_once(state: TrainingState) -> None:
     state.unsaved = True
     with pytest.raises(KeyboardInterrupt):
         interrupted(state, signal.SIGINT, signal.SIGINT)

@@ -73,7 +73,7 @@ def test_a_forced_token_is_the_only_one_possible():
     assert (candidates.log_probabilities[1, 1:3].numpy() > NEG_INF).any()
 
 
-def test_the_best_in_another_order():
+def test_selection_in_another_order():
     logits = tf.math.log([[0.4, 0.1, 0.2, 0.3]])
     candidates = next_tokens(logits, 2, [], order=tf.constant([[1.0, 4.0, 3.0, 2.0]]))
     assert candidates.tokens.numpy().tolist() == [[1, 2]]

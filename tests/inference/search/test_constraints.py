@@ -126,7 +126,7 @@ GREEDY = {
 @pytest.mark.parametrize("search", GREEDY.values(), ids=GREEDY)
 @settings(max_examples=6, deadline=None)
 @given(seed=seeds, constraints=constraint_sets, limit=st.integers(1, 8))
-def test_greedy_searches_take_the_best_allowed_token(scripted, search, seed, constraints, limit):
+def test_greedy_search_takes_the_best_allowed_token(scripted, search, seed, constraints, limit):
     model, key = scripted(seed, vocabulary=8), seed % KEYS
     (tokens,) = sequences_of(search(model, [key], [limit], as_constraints([constraints])), 0)
     assert tokens == plain_greedy(model, key, limit, constraints)
@@ -163,7 +163,7 @@ FREE = {
     constraints=st.lists(constraint_sets, min_size=3, max_size=3),
     order=st.permutations([0, 1, 2]),
 )
-def test_constraints_hold_scores_are_forced_scores_and_batches_do_not_matter(
+def test_constraints_hold_in_any_batch_with_forced_scores(
     scripted, search, seed, constraints, order
 ):
     model = scripted(seed, vocabulary=9)
@@ -213,7 +213,7 @@ def test_a_prefix_longer_than_the_limit_is_cut_there(scripted):
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_without_an_allowed_token_a_hypothesis_stays_as_it_is(scripted, number):
+def test_without_an_allowed_token_a_hypothesis_ends_unfinished(scripted, number):
     # Two words, none twice, and at least three before the end: stuck after two.
     constraints = Constraints(min_length=3, no_repeat_ngram=1)
     for search in (beam_of(number), samples_from(Sampling(), number)):

@@ -148,7 +148,7 @@ def test_a_seed_draws_the_same_in_any_batch_and_another_seed_draws_others(script
     assert sequences(run(model, keys, seeds_of(5, seed=1)), 0) != sequences(together, 0)
 
 
-def test_samples_of_a_sentence_begin_with_its_only_one_and_differ(scripted):
+def test_several_samples_differ_and_include_the_single_one(scripted):
     model = scripted(9, vocabulary=12, spread=1.0)
     (single,) = sequences(run(model, [4], seeds_of(1)), 0)
     several = run(model, [4], seeds_of(1), samples=4)
@@ -188,14 +188,14 @@ def test_sorting_by_hand():
     ]
 
 
-def test_no_end_ever_is_a_partial_result_at_the_limit(scripted):
+def test_without_an_end_a_sample_stops_at_the_limit(scripted):
     model = scripted(1, vocabulary=8, end_bias=-np.inf)
     result = run(model, [5, 6], seeds_of(2), samples=2, limit=30)
     assert result.lengths.numpy().tolist() == [[30, 30], [30, 30]]
     assert not result.finished.numpy().any()
 
 
-def test_noise_differs_in_each_place_and_has_gumbels_moments():
+def test_gumbel_noise_is_independent_with_its_mean_and_variance():
     seeds = seeds_of(40)
     noise = [gumbel(seeds, tf.constant(position), 500).numpy() for position in (0, 1)]
     assert len(np.unique(np.concatenate(noise))) > 0.99 * 2 * 40 * 500  # of 2^23 values

@@ -213,5 +213,5 @@ def test_constrained_samples_of_every_kind_of_model(options):
     order=st.permutations(range(4)),
     more=st.integers(0, 6),
 )
-def test_samples_of_any_sentences_in_any_batch(options, seed, prefixes, order, more):
+def test_samples_do_not_depend_on_the_batch(options, seed, prefixes, order, more):
     check_samples(options, sources(seed), prefixes, order, more)

@@ -181,7 +181,7 @@ def test_beam_of_one_is_greedy(scripted, seed, alpha, limit):
     limits=st.lists(st.integers(0, 9), min_size=2, max_size=5),
     order=st.randoms(use_true_random=False),
 )
-def test_a_sentence_alone_and_in_any_batch(scripted, seed, beam, limits, order):
+def test_results_do_not_depend_on_the_batch(scripted, seed, beam, limits, order):
     model = scripted(seed, vocabulary=8)
     keys = [(seed + 17 * sentence) % KEYS for sentence in range(len(limits))]
     places = list(range(len(limits)))
@@ -196,7 +196,7 @@ def test_a_sentence_alone_and_in_any_batch(scripted, seed, beam, limits, order):
 
 @settings(deadline=None, max_examples=12)
 @given(seed=st.integers(0, 10**6), required=st.integers(1, 3), beam=st.integers(3, 4))
-def test_the_required_best_are_those_of_the_whole_search(scripted, seed, required, beam):
+def test_required_hypotheses_equal_those_of_the_whole_search(scripted, seed, required, beam):
     model = scripted(seed, vocabulary=7)
     keys, limits = [seed % KEYS, 5, 77], [7, 3, 5]
     whole = run(model, keys, limits, beam=beam, n_best=3)
@@ -207,7 +207,9 @@ def test_the_required_best_are_those_of_the_whole_search(scripted, seed, require
 
 @settings(deadline=None, max_examples=10)
 @given(seed=seeds, n_best=st.integers(1, 3), spare=st.integers(1, 9), end_bias=st.floats(-3, 3))
-def test_spare_hypotheses_are_whole_and_change_no_others(scripted, seed, n_best, spare, end_bias):
+def test_reserve_hypotheses_are_complete_and_change_no_others(
+    scripted, seed, n_best, spare, end_bias
+):
     model = scripted(seed, vocabulary=7, end_bias=end_bias)
     keys, limits = [seed % KEYS, 5, 77], [7, 3, 1]
     usual = run(model, keys, limits, beam=3, n_best=n_best)
@@ -329,7 +331,7 @@ def test_impossible_tokens_leave_everything_finite(scripted, beam):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_no_possible_token_at_all_returns_what_there_is(scripted, beam):
+def test_without_any_possible_token_the_partial_hypothesis_is_returned(scripted, beam):
     model = scripted(4, vocabulary=6)
     model.table[:, END:] = -np.inf  # only forbidden ones are left
     result = run(model, [1, 2], [5, 3], beam=beam)
@@ -345,7 +347,7 @@ def test_an_empty_batch(scripted, beam):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_sentences_that_are_done_leave_the_batch(scripted, beam):
+def test_finished_sentences_are_dropped_from_the_batch(scripted, beam):
     model = scripted(8, vocabulary=9, end_bias=-np.inf)  # every sentence goes on to its limit
     rows = []
 

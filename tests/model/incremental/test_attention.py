@@ -45,7 +45,7 @@ def test_joint_kernel_scales_queries_only() -> None:
     np.testing.assert_allclose(values, x @ layer.value_kernel.value, atol=1e-6)
 
 
-def test_cross_attention_is_the_layer_s() -> None:
+def test_cross_attention_equals_the_layer() -> None:
     layer = _layer()
     memory, x = _normal(BATCH, 3, 6), _normal(BATCH * BEAM, 6, seed=1)
     mask = tf.constant([[True, True, True], [True, False, False]])[:, None, None, :]
@@ -67,7 +67,7 @@ def test_a_source_of_padding_contributes_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [MultiHeadAttention, RotaryAttention])
-def test_self_attention_is_the_layer_s_and_writes_its_position(kind: Any) -> None:
+def test_self_attention_equals_the_layer_and_writes_its_slot(kind: Any) -> None:
     layer = _layer(kind)
     rows = [tf.raw_ops.Empty(shape=[BATCH * HEADS, BEAM * w], dtype="float32", init=True)
             for w in (4, 5)]  # fmt: skip

@@ -66,7 +66,7 @@ def test_each_hypothesis_attends_to_its_own_slot_of_a_step() -> None:
     assert _seen(state) == [[[0, 2], [1, 3]], [[0, 2], [1, 3]]]
 
 
-def test_a_continued_hypothesis_takes_its_path_along() -> None:
+def test_a_reordered_hypothesis_keeps_its_slots() -> None:
     state, _ = caches.begin_step(_reserved(_state(), [0, 1], 2), BEAM)
     state = caches.reorder(state, tf.constant([[1, 1], [0, 1]]))
     assert _seen(state) == [[[1], [1]], [[0], [1]]]
@@ -74,7 +74,7 @@ def test_a_continued_hypothesis_takes_its_path_along() -> None:
     assert _seen(state) == [[[1, 2], [1, 3]], [[0, 2], [1, 3]]]
 
 
-def test_slots_off_every_path_are_dropped() -> None:
+def test_slots_of_no_hypothesis_are_dropped() -> None:
     state = _reserved(_state(), [0, 1], 2)
     for number in (10.0, 20.0):
         state = _filled(state, number)
@@ -98,7 +98,7 @@ def test_slots_off_every_path_are_dropped() -> None:
     np.testing.assert_array_equal(both.source_bias, [[6.0], [5.0]])
 
 
-def test_no_sentence_needs_no_slot() -> None:
+def test_an_empty_batch_has_no_slots() -> None:
     state = _filled(_reserved(_state(), [0, 1], 1), 10.0)
     empty = _reserved(state, [], 3)
     assert int(empty.filled) == 0

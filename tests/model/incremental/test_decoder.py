@@ -107,7 +107,7 @@ def test_more_padding_changes_no_step(tiny_model: Any) -> None:
     )
 
 
-def test_a_source_of_padding_is_finite_and_alone(tiny_model: Any) -> None:
+def test_a_source_of_padding_is_finite_and_changes_no_other(tiny_model: Any) -> None:
     model = tiny_model()
     source = tf.constant([[5, 6, 7, 3], [0, 0, 0, 0]])
     stepped = _stepped(model, source, TARGET)
@@ -135,7 +135,7 @@ def test_rows_may_be_reordered_within_a_sentence(positions: str, tiny_model: Any
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
+def test_slots_of_no_row_are_dropped(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions, decoder_layers=2)
     step, state = IncrementalDecoder(model).start(SOURCE, beam=3)
     state = _with_room(step, state, 5)
@@ -157,7 +157,7 @@ def test_what_no_row_sees_is_given_up(positions: str, tiny_model: Any) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
-def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) -> None:
+def test_sentences_may_be_dropped_and_reordered(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions, decoder_layers=2)
     step, state = IncrementalDecoder(model).start(SOURCE, beam=3)
     state = _with_room(step, state, 6)
@@ -171,7 +171,7 @@ def test_sentences_may_leave_and_change_places(positions: str, tiny_model: Any) 
         np.testing.assert_allclose(logits, full, atol=2e-5)
 
 
-def test_state_is_passed_and_not_kept(tiny_model: Any) -> None:
+def test_the_decoder_keeps_no_state(tiny_model: Any) -> None:
     step, state = IncrementalDecoder(tiny_model()).start(SOURCE)
     state = _with_room(step, state, 4)
     first = tf.constant([2, 2])
@@ -201,7 +201,7 @@ def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
         np.testing.assert_array_equal(part, own)
 
 
-def test_fixed_weights_are_read_once_and_others_in_each_run(tiny_config: Any) -> None:
+def test_fixed_weights_are_read_once_and_others_in_each_call(tiny_config: Any) -> None:
     model = transformer.build(tiny_config(embeddings="untied"))
 
     def first_step(fixed: bool) -> Any:
@@ -277,7 +277,7 @@ def test_loop_in_a_graph(positions: str, tiny_model: Any) -> None:
     assert search(SOURCE[:0]).shape == (0, 5)  # an empty batch
 
 
-def test_graph_holds_no_op_that_needs_xla(tiny_model: Any) -> None:
+def test_graph_has_no_operation_that_needs_xla(tiny_model: Any) -> None:
     # A server without XLA refuses such ops when they run.
     for positions, norm in zip(POSITIONS, itertools.cycle(NORM)):
         concrete = _loop(tiny_model(positions=positions, norm=norm), 2).get_concrete_function()
@@ -291,9 +291,7 @@ def test_graph_holds_no_op_that_needs_xla(tiny_model: Any) -> None:
 
 
 @pytest.mark.parametrize("norm", NORM)
-def test_forward_gives_the_logits_of_the_model_and_its_attention(
-    norm: str, tiny_model: Any
-) -> None:
+def test_forward_returns_logits_and_attention_of_the_model(norm: str, tiny_model: Any) -> None:
     model = tiny_model(norm=norm)
     target = tf.constant([[2, 7, 5, 9], [2, 8, 0, 0]])
     logits, weights = IncrementalDecoder(model).forward(SOURCE, target)

@@ -110,7 +110,7 @@ def test_equal_to_plain_attention(
 
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_graph_of_open_sizes_serves_all_lengths(causal: bool, jit: bool) -> None:
+def test_a_graph_with_unknown_sizes_works_for_all_lengths(causal: bool, jit: bool) -> None:
     graph = _graph(_blockwise(4, causal=causal, bias=_alibi), jit)
     for sizes in ((2, 3, 9), (1, 9, 9), (2, 10, 1)):
         inputs = _inputs(*sizes)
@@ -130,7 +130,7 @@ def test_the_default_block_is_divided_evenly_too() -> None:
     )
 
 
-def test_nothing_to_attend_to_is_nothing() -> None:
+def test_without_queries_or_keys_all_results_are_zero() -> None:
     for queries, keys in ((0, 3), (3, 0)):
         results = _results(_blockwise(2), *_inputs(2, queries, keys))
         assert [x.shape[2] for x in results] == [queries, queries, keys, keys]
@@ -138,7 +138,7 @@ def test_nothing_to_attend_to_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_query_without_keys_is_zero_finite_and_alone(dtype: str) -> None:
+def test_query_without_keys_gives_zero_and_changes_no_other(dtype: str) -> None:
     inputs = [tf.cast(x, dtype) for x in _inputs(1, 5, 6)]
     mask = np.random.default_rng(1).random((1, 1, 5, 6)) < 0.5
     mask[:, :, (0, 3)] = False
@@ -197,7 +197,7 @@ def _whole(drop: Any, batch: int, size: int, count: int) -> tf.Tensor:
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
-def test_dropout_is_the_same_forwards_and_backwards(in_graph: bool) -> None:
+def test_dropout_masks_are_equal_in_forward_and_backward_pass(in_graph: bool) -> None:
     with dropout_seed(tf.constant([1, 2])):
         drop = Dropout(0.4, seed=7, dtype="float32").blockwise()
     factors = _whole(drop, 2, 3, 3)
@@ -214,7 +214,7 @@ def test_dropout_is_the_same_forwards_and_backwards(in_graph: bool) -> None:
     _assert_close(results, _results(plain, *inputs))
 
 
-def test_blocks_drop_the_right_share_of_different_places() -> None:
+def test_blocks_have_the_dropout_rate_and_different_masks() -> None:
     drop = Dropout(0.25, seed=7).blockwise()
     shape = tf.constant([1, 1, 100, 100])
     one, two = (drop(shape, tf.constant(number)).numpy() for number in (0, 1))
@@ -270,7 +270,7 @@ def _layers(kind: Any = MultiHeadAttention, **options: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("causal", [False, True])
-def test_layer_is_the_plain_one(causal: bool, kind: Any) -> None:
+def test_layer_equals_plain_attention(causal: bool, kind: Any) -> None:
     plain, blocks = _layers(kind)
     x = tf.constant(_normal(2, 7, 6))
     mask = tf.constant([[True] * 5 + [False] * 2, [True] * 7])[:, None, None, :]
@@ -284,7 +284,7 @@ def test_layer_is_the_plain_one(causal: bool, kind: Any) -> None:
     _assert_close(found[1], found[0])
 
 
-def test_weights_that_are_asked_for_are_the_plain_ones() -> None:
+def test_requested_weights_equal_those_of_plain_attention() -> None:
     plain, blocks = _layers()
     x = _normal(2, 7, 6)
     for one, other in zip(
@@ -295,7 +295,7 @@ def test_weights_that_are_asked_for_are_the_plain_ones() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_dropout_of_the_layer_acts_in_training_and_obeys_its_seed() -> None:
+def test_dropout_of_the_layer_in_training_only_and_by_its_seed() -> None:
     _, layer = _layers(dropout=0.5)
     x = _normal(2, 7, 6)
     plain = layer(x, x)
@@ -323,7 +323,7 @@ def test_harness(kind: Any, check_layer: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "alibi"])
-def test_network_is_the_plain_one(
+def test_network_equals_the_one_with_plain_attention(
     positions: str, tiny_config: Any, scatter: Any, tmp_path: Path
 ) -> None:
     none = {"dropout": 0.0, "attention_dropout": 0.0, "feed_forward_dropout": 0.0}

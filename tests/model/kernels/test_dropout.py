@@ -15,7 +15,7 @@ from keras_transformer.model.kernels.dropout import Dropout, dropout_seed
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.75])
-def test_share_and_scale(rate: float) -> None:
+def test_dropped_fraction_and_scale_of_the_rest(rate: float) -> None:
     # An odd number of elements: 201 * 201.
     output = Dropout(rate, seed=1)(tf.ones([201, 201]), training=True).numpy()
     kept = output != 0.0
@@ -40,21 +40,21 @@ def test_a_share_between_two_of_256_is_met_over_many_calls() -> None:
     assert abs(shares.mean() - 0.1) < 5 * deviation
 
 
-def test_neighbours_are_drawn_independently() -> None:
+def test_neighbouring_elements_are_independent() -> None:
     kept = Dropout(0.5, seed=1)(tf.ones([40_000]), training=True).numpy() != 0.0
     for distance in (1, 2, 3, 4):
         both = (kept[:-distance] & kept[distance:]).mean()
         assert abs(both - 0.25) < 5 * math.sqrt(0.25 * 0.75 / kept.size)
 
 
-def test_nothing_happens_outside_of_training_or_at_rate_zero() -> None:
+def test_no_dropout_outside_of_training_or_at_rate_zero() -> None:
     x = tf.random.stateless_normal([3, 4], [1, 2])
     np.testing.assert_array_equal(Dropout(0.5)(x), x)
     np.testing.assert_array_equal(Dropout(0.5)(x, training=False), x)
     np.testing.assert_array_equal(Dropout(0.0)(x, training=True), x)
 
 
-def test_each_call_draws_new_numbers_and_a_seed_repeats_them() -> None:
+def test_each_call_draws_new_masks_and_a_seed_repeats_them() -> None:
     x = tf.ones([100])
     one, two = Dropout(0.5, seed=7), Dropout(0.5, seed=7)
     first = one(x, training=True).numpy()
@@ -63,7 +63,7 @@ def test_each_call_draws_new_numbers_and_a_seed_repeats_them() -> None:
     assert (Dropout(0.5, seed=8)(x, training=True).numpy() != first).any()
 
 
-def test_the_global_seed_decides_where_none_is_given() -> None:
+def test_without_a_seed_the_global_seed_is_used() -> None:
     drawn = []
     for seed in (3, 3, 4):
         keras.utils.set_random_seed(seed)
@@ -72,7 +72,7 @@ def test_the_global_seed_decides_where_none_is_given() -> None:
     assert (drawn[0] != drawn[2]).any()
 
 
-def test_gradient_passes_where_the_input_did() -> None:
+def test_gradient_is_masked_and_scaled_like_the_input() -> None:
     x = tf.ones([50])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -80,7 +80,7 @@ def test_gradient_passes_where_the_input_did() -> None:
     np.testing.assert_array_equal(tape.gradient(output, x), output)
 
 
-def test_type_and_shape_stay() -> None:
+def test_output_has_type_and_shape_of_the_input() -> None:
     for dtype, shape in (("bfloat16", [3, 5, 7]), ("float32", [0, 4]), ("float32", [1])):
         output = Dropout(0.5, dtype=dtype)(tf.ones(shape, dtype), training=True)
         assert output.dtype == dtype
@@ -88,12 +88,12 @@ def test_type_and_shape_stay() -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
-def test_impossible_rates_are_refused(rate: float) -> None:
+def test_rates_outside_0_to_1_are_refused(rate: float) -> None:
     with pytest.raises(ValueError, match="rate: expected 0 <= rate < 1"):
         Dropout(rate)
 
 
-def test_a_rate_next_to_one_is_no_crash() -> None:
+def test_a_rate_close_to_1_works() -> None:
     assert np.isfinite(Dropout(0.999_999)(tf.ones([10]), training=True)).all()
 
 
@@ -104,7 +104,7 @@ def test_harness(check_layer: Callable[..., None]) -> None:
     check_layer(make, np.ones((2, 3, 4), "float32"))
 
 
-def test_inside_of_dropout_seed_it_decides() -> None:
+def test_dropout_seed_determines_the_masks() -> None:
     x = tf.ones([100])
     one, two = Dropout(0.5, seed=7), Dropout(0.5, seed=8)
     drawn = []
@@ -119,7 +119,7 @@ def test_inside_of_dropout_seed_it_decides() -> None:
     np.testing.assert_array_equal(one(x, training=True), Dropout(0.5, seed=7)(x, training=True))
 
 
-def test_a_second_forward_pass_drops_the_same() -> None:
+def test_a_second_forward_pass_has_the_same_masks() -> None:
     layer = Dropout(0.5, seed=7)
     x = tf.ones([100])
 

@@ -55,7 +55,7 @@ def _assert_close(actual: Any, expected: Any, tolerance: float = 5e-5) -> None:
 
 @pytest.mark.parametrize("attention", ["plain", "blockwise"])
 @pytest.mark.parametrize("norm", ["post", pytest.param("pre", marks=pytest.mark.slow)])
-def test_gradients_are_those_without(
+def test_gradients_equal_those_without_checkpointing(
     norm: str, attention: str, tiny_config: Any, scatter: Any
 ) -> None:
     fields: dict[str, Any] = {"norm": norm, "attention": attention, "positions": "alibi"}
@@ -113,7 +113,7 @@ def test_a_step_needs_a_fraction_of_the_memory() -> None:
 
 
 @pytest.mark.slow
-def test_xla_computes_it_too(tiny_config: Any, scatter: Any) -> None:
+def test_it_works_with_xla(tiny_config: Any, scatter: Any) -> None:
     models = _models(tiny_config, scatter, attention="blockwise")
     expected, found = (
         tf.function(_gradients, jit_compile=True)(model, INPUTS, FACTORS) for model in models
@@ -144,7 +144,7 @@ def test_micro_batches_in_a_loop_with_the_tape_inside(tiny_config: Any, scatter:
     _assert_close(found, expected)
 
 
-def test_without_a_dropout_seed_a_call_keeps_its_dropout(tiny_config: Any) -> None:
+def test_without_a_dropout_seed_the_second_pass_has_the_same_masks(tiny_config: Any) -> None:
     layer = EncoderLayer(tiny_config(dropout=0.5))
     layer.build((None, None, 8))
     x = tf.random.stateless_normal([2, 5, 8], [1, 2])
@@ -170,7 +170,7 @@ def test_without_a_dropout_seed_a_call_keeps_its_dropout(tiny_config: Any) -> No
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_layer_without_dropout_draws_nothing(tiny_config: Any) -> None:
+def test_a_layer_without_dropout_draws_no_random_numbers(tiny_config: Any) -> None:
     config = tiny_config(dropout=0.0, attention_dropout=0.0, feed_forward_dropout=0.0)
     layer = EncoderLayer(config)
     layer.build((None, None, 8))
@@ -231,7 +231,7 @@ print(max(np.abs(x - y).max() for x, y in zip(found, expected)))
 """
 
 
-def test_configuration_says_so(tiny_config: Any) -> None:
+def test_configuration_includes_gradient_checkpointing(tiny_config: Any) -> None:
     encoder = Encoder(tiny_config(), gradient_checkpointing=True)
     twin = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(encoder))
     assert twin.gradient_checkpointing

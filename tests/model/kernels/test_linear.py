@@ -11,7 +11,7 @@ KERNEL = tf.constant([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]])  # I = 2, O = 3
 BIAS = tf.constant([0.5, 0.0, 1.0])
 
 
-def test_by_hand() -> None:
+def test_product_and_gradient_by_hand() -> None:
     # [1, 3] W = [1, 2 + 3, -3], plus the bias [1.5, 5, -2]; [2, 0] W = [2, 4, 0].
     x = tf.constant([[[1.0, 3.0], [2.0, 0.0]]])
     np.testing.assert_allclose(project(x, KERNEL), [[[1.0, 5.0, -3.0], [2.0, 4.0, 0.0]]])
@@ -19,13 +19,13 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(project(x[0], KERNEL, BIAS), [[1.5, 5.0, -2.0], [2.5, 4.0, 1.0]])
 
 
-def test_weights_are_cast_to_the_features() -> None:
+def test_weights_are_cast_to_the_type_of_the_features() -> None:
     output = project(tf.ones([1, 1, 2], tf.bfloat16), KERNEL, BIAS)
     assert output.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(output, tf.float32), [[[1.5, 3.0, 0.0]]])
 
 
-def test_a_graph_of_open_sizes_gives_the_batched_product_and_its_gradient() -> None:
+def test_a_graph_with_unknown_sizes_equals_the_batched_product() -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, None, 2])])
     def gradients(x: tf.Tensor) -> list[tf.Tensor]:
         found = []

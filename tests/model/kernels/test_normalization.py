@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_transformer.model.kernels.normalization import EPSILON, LayerNormalization
 
 
-def test_by_hand() -> None:
+def test_normalized_features_by_hand() -> None:
     # [3, 9]: mean 6, deviation 3; times [2, 1], plus [0, 5].
     layer = LayerNormalization()
     layer.build((None, None, 2))
@@ -22,13 +22,13 @@ def test_by_hand() -> None:
         np.testing.assert_allclose(layer(x, training=training), [[[-2.0, 6.0]]], atol=1e-5)
 
 
-def test_it_is_keras_layer_with_an_epsilon_of_its_own() -> None:
+def test_equal_to_the_layer_of_keras_with_another_epsilon() -> None:
     x = np.random.default_rng(0).normal(2.0, 3.0, size=(2, 3, 6)).astype("float32")
     theirs = keras.layers.LayerNormalization(epsilon=EPSILON)
     np.testing.assert_array_equal(LayerNormalization()(x), theirs(x))
 
 
-def test_features_of_large_mean_are_normalized_exactly() -> None:
+def test_features_with_a_large_mean_are_normalized_exactly() -> None:
     # The variance as a difference of squares would be lost here.
     x = 1000.0 + np.array([[[-1.0, 0.0, 0.0, 1.0]]], "float32")
     expected = np.array([[[-1.0, 0.0, 0.0, 1.0]]]) / np.sqrt(0.5)
@@ -36,7 +36,7 @@ def test_features_of_large_mean_are_normalized_exactly() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_training_computes_the_same_with_the_same_gradients(dtype: str) -> None:
+def test_training_has_the_same_output_and_gradients(dtype: str) -> None:
     # In inference it is Keras' layer, whose gradient TensorFlow derives.
     rng = np.random.default_rng(0)
     layer = LayerNormalization(dtype=dtype)

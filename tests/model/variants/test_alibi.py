@@ -16,13 +16,13 @@ def _normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
-def test_slopes_of_a_power_of_two() -> None:
+def test_slopes_of_a_power_of_two_heads() -> None:
     assert alibi_slopes(8) == [2.0**-i for i in range(1, 9)]
     assert alibi_slopes(1) == [2.0**-8]
     np.testing.assert_allclose(alibi_slopes(16), [2.0 ** (-i / 2) for i in range(1, 17)])
 
 
-def test_slopes_of_other_numbers() -> None:
+def test_slopes_of_other_numbers_of_heads() -> None:
     # 6 heads: the four of 4 heads, then the first and third of 8 heads.
     assert alibi_slopes(6) == [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-1, 2.0**-3]
     # 3 heads: the two of 2 heads, then the first of 4.
@@ -40,7 +40,7 @@ def test_bias_by_hand() -> None:
     np.testing.assert_array_equal(alibi_bias(2, distance[:, None])[:, :, 0], tf.stack(bias, 1))
 
 
-def test_weights_are_those_of_the_definition() -> None:
+def test_weights_by_the_definition() -> None:
     x = _normal(1, 4, 6)
     plain, alibi = MultiHeadAttention(6, 2, 4, 3), AlibiAttention(6, 2, 4, 3)
     weights = plain(x, x, return_weights=True)[1].numpy()
@@ -56,7 +56,7 @@ def test_weights_are_those_of_the_definition() -> None:
         np.testing.assert_allclose(biased[0, head], expected, atol=1e-6)
 
 
-def test_attention_sees_distance_without_direction_and_nothing_absolute() -> None:
+def test_attention_depends_on_distance_only() -> None:
     layer = AlibiAttention(8, 2, 4, 4)
     x = _normal(1, 3, 8)
     forwards = layer(x, x).numpy()

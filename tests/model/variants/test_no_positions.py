@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_transformer.model.variants.no_positions import NoPositionalEncoding
 
 
-def test_nothing_is_added_and_dropout_acts_in_training() -> None:
+def test_output_is_the_input_with_dropout_in_training() -> None:
     layer = NoPositionalEncoding(dropout=0.5)
     x = tf.random.stateless_normal([2, 30, 4], [1, 2])
     np.testing.assert_array_equal(layer(x, first=3), x)

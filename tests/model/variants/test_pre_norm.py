@@ -15,13 +15,13 @@ def _twice(x: Any) -> Any:
     return 2.0 * x
 
 
-def test_by_hand() -> None:
+def test_pre_norm_by_hand() -> None:
     # [1, 3] has mean 2, deviation 1: [1, 3] + 2 * [-1, 1].
     output = PreNormConnection()(tf.constant([[[1.0, 3.0]]]), sublayer=_twice)
     np.testing.assert_allclose(output, [[[-1.0, 5.0]]], atol=1e-5)
 
 
-def test_definition_with_learned_gain_and_bias(scatter: Any) -> None:
+def test_pre_norm_by_its_definition_with_learned_gain_and_bias(scatter: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(2, 3, 6)).astype("float32")
     kernel = rng.normal(size=(6, 6)).astype("float32")
@@ -34,7 +34,7 @@ def test_definition_with_learned_gain_and_bias(scatter: Any) -> None:
     np.testing.assert_allclose(output, x + (unit * gain + bias) @ kernel, atol=2e-5)
 
 
-def test_dropout_spares_the_residual_and_acts_in_training_only() -> None:
+def test_dropout_of_the_sublayer_output_in_training_only() -> None:
     layer = PreNormConnection(dropout=0.5)
     x = tf.random.stateless_normal([4, 50, 8], [1, 2])
     np.testing.assert_allclose(layer(x, sublayer=tf.ones_like), x + 1.0)

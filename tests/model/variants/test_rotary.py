@@ -23,7 +23,7 @@ def test_rotation_by_hand() -> None:
     np.testing.assert_allclose(rotate(x)[0, 0], expected, atol=1e-6)
 
 
-def test_rotation_keeps_norms_and_knows_distances_only() -> None:
+def test_rotation_keeps_norms_and_products_depend_on_distance_only() -> None:
     x = _normal(2, 3, 5, 8)
     np.testing.assert_allclose(
         np.linalg.norm(rotate(x, 11), axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-5
@@ -42,7 +42,7 @@ def test_rotation_starts_at_the_given_position() -> None:
     np.testing.assert_allclose(rotate(x[:, :, 4:], 4), rotate(x)[:, :, 4:], atol=1e-6)
 
 
-def test_attention_sees_order_and_nothing_absolute() -> None:
+def test_attention_depends_on_relative_positions_only() -> None:
     layer = RotaryAttention(8, 2, 4, 4)
     x = _normal(1, 3, 8)
     forwards = layer(x, x).numpy()

@@ -1,4 +1,4 @@
-"""Chunks of a batch: which rows are computed together, and the order of the results."""
+"""Chunks of a batch: grouping of the rows, order of the results."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_chunks_by_hand() -> None:
     assert found == [100, 101, 0, 103, 104, 105, 106, 107]
 
 
-def test_a_row_longer_than_the_budget_stands_alone() -> None:
+def test_a_row_longer_than_the_limit_is_a_chunk_of_its_own() -> None:
     assert numbers([3, 50, 3])[1] == [[1], [0, 2]]
 
 
 @settings(deadline=None, max_examples=8)
 @given(st.lists(st.integers(0, 12), max_size=20))
-def test_each_row_once_in_order_within_the_budget(lengths) -> None:
+def test_each_row_once_in_order_within_the_limit(lengths) -> None:
     found, chunks = numbers(lengths)
     assert found == [100 + place if size else 0 for place, size in enumerate(lengths)]
     computed = sorted(place for places in chunks for place in places)
@@ -74,5 +74,5 @@ def test_results_of_different_width_are_padded(kind) -> None:
     assert values.tolist() == expected
 
 
-def test_no_rows_at_all() -> None:
+def test_an_empty_batch() -> None:
     assert numbers([]) == ([], [])

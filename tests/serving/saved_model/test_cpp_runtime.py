@@ -235,7 +235,7 @@ SIGNATURES: dict[str, Callable[[list[str], Reply, dict[str, Translation]], None]
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)
-def test_texts_and_scores_of_python(replies, expected, signature):
+def test_texts_and_scores_equal_those_of_python(replies, expected, signature):
     assert any(item.text for item in expected.values()), "the model says nothing"
     for batch, answer in zip(batches(signature), replies.signatures[signature], strict=True):
         assert "error" not in answer
@@ -243,7 +243,7 @@ def test_texts_and_scores_of_python(replies, expected, signature):
         SIGNATURES[signature](batch, answer["outputs"], expected)
 
 
-def test_forced_scores_of_python(replies, forced):
+def test_forced_scores_equal_those_of_python(replies, forced):
     for batch, answer in zip(batches("score"), replies.signatures["score"], strict=True):
         wanted = [forced[line] for line in batch]
         outputs = answer["outputs"]
@@ -338,7 +338,7 @@ def saved(tmp_path: Path) -> Callable[[tf.Module], Path]:
     ("module", "message"),
     [(Tracking, "Could not find variable dense/"), (Updating, "XLA compilation disabled")],
 )
-def test_what_fails_in_a_server_fails_here(saved, module, message):
+def test_models_that_fail_in_a_server_fail_in_the_runtime(saved, module, message):
     (answer,) = ask(saved(module()), [{"inputs": {"text": ["a"]}}])
     assert message in answer["error"]
 

@@ -63,7 +63,7 @@ def _brief(finding: lint.Finding) -> str:
     return f"{where}: {finding.what}"
 
 
-def test_a_good_one_passes(save):
+def test_a_valid_export_passes(save):
     text = lambda text, numbers: {"text": tf.strings.strip(text), "any": text != ""}  # noqa: E731
     directory = save(Small(text))
 
@@ -274,7 +274,7 @@ def _retag(directory: Path, tags: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("tags", [[], [["train"]], [["serve", "gpu"]], [["serve"], ["serve"]]])
-def test_one_graph_is_for_serving(save, tags):
+def test_exactly_one_graph_has_the_serving_tag(save, tags):
     directory = save(Small())
     _retag(directory, tags)
     (finding,) = lint.inspect(directory)

@@ -44,7 +44,7 @@ def translated(signatures):
     return signatures["translate"](text=tf.constant(ODD))
 
 
-def test_translate_is_the_translator_of_python(translated, expected) -> None:
+def test_translate_equals_the_python_translator(translated, expected) -> None:
     found = translated
     assert texts(found["translation"]) == [item.text for item in expected]
     np.testing.assert_allclose(found["score"], [item.score for item in expected], atol=1e-4)
@@ -60,7 +60,7 @@ def test_serving_default_is_translate(signatures, translated) -> None:
         assert found[key].numpy().tolist() == translated[key].numpy().tolist()
 
 
-def test_nbest_is_the_translator_of_python(signatures, expected) -> None:
+def test_nbest_equals_the_python_translator(signatures, expected) -> None:
     found = signatures["nbest"](text=tf.constant(ODD))
     assert found["translations"].shape == found["scores"].shape == (len(ODD), 3)
     for row, scores, item in zip(
@@ -122,7 +122,7 @@ def test_options_out_of_range_give_finite_scores_and_leave_other_rows_alone(sign
     assert set(found["translation"].numpy()[1::2]) == {usual["translation"].numpy()[0]}
 
 
-def test_score_is_the_translator_of_python(signatures, translator) -> None:
+def test_score_equals_the_python_translator(signatures, translator) -> None:
     targets = ["Ein Hund rennt.", "", "Das", *ODD[3:]]
     found = signatures["score"](source=tf.constant(ODD), target=tf.constant(targets))
     expected = translator.score(ODD, targets)

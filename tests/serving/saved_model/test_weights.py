@@ -1,4 +1,4 @@
-"""Stored weights: the model computes with them, whatever its own become."""
+"""Stored weights: an export computes with them, also after the model's own have changed."""
 
 from __future__ import annotations
 

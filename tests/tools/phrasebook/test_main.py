@@ -22,9 +22,9 @@ def _digest(path: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "12345"])
-def test_the_shipped_text_is_generated_again(tmp_path: Path, seed: str) -> None:
+def test_the_generator_writes_the_shipped_corpus(tmp_path: Path, seed: str) -> None:
     path = tmp_path / "again.txt.bz2"
     command = [sys.executable, "-m", "tools.phrasebook", "--to", str(path)]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, check=True)
-    # Of the text: another version of bzip2 may compress otherwise.
+    # Digests of the text, because versions of bzip2 may compress differently.
     assert _digest(path) == _digest(FILE)

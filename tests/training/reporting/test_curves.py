@@ -67,7 +67,7 @@ def test_the_best_is_that_of_the_configuration_and_may_be_an_average() -> None:
     assert {x for x, _ in lines(figure.axes[0])["best: average of 2 checkpoints at step 6"]} == {6}
 
 
-def test_the_training_curve_comes_from_the_steps_in_between() -> None:
+def test_the_training_curve_uses_the_records_of_steps() -> None:
     pytest.importorskip("matplotlib")
     steps = [{"step": step, "train_loss": 9.0 - step} for step in range(1, 7)]
     figure = curves.figure(RECORDS, steps, "bleu")
@@ -84,7 +84,7 @@ def test_a_run_without_bleu_or_records_is_drawn_too(tmp_path: Path) -> None:
     assert log == []
 
 
-def test_a_training_does_not_fail_for_its_picture(tmp_path: Path) -> None:
+def test_a_failing_plot_does_not_stop_training(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     log: list[str] = []
     curves.write(tmp_path / "missing", RECORDS, [], "bleu", log.append)

@@ -69,7 +69,7 @@ def test_a_bad_step_stops_at_once_and_names_the_batch(
     assert caught.value.step == 3
 
 
-def test_lines_come_every_so_many_steps_and_the_last_step_stops(
+def test_a_line_every_log_interval_and_a_stop_after_the_last_step(
     steps: Callable[..., Steps], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = steps(log_every=2, max_steps=3)

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
-    """Make standard error a terminal, in the test itself: pytest replaces it after fixtures."""
+    """Return a function that makes standard error a terminal: pytest replaces it after fixtures."""
 
     def begin() -> Terminal:
         screen = Terminal()

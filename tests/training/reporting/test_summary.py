@@ -27,9 +27,7 @@ SMALL = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 4, "heads": 2, "d_
         ("tied", "learned", 10 * 4 + 2 * 1024 * 4),
     ],
 )
-def test_parameters_by_part_are_all_there_are(
-    embeddings: str, positions: str, expected: int
-) -> None:
+def test_parameters_by_part_add_up_to_all(embeddings: str, positions: str, expected: int) -> None:
     config = ModelConfig(10, 10, **SMALL, embeddings=embeddings, positions=positions)
     model = transformer.build(config)
     parts = parameters_by_part(model)
@@ -64,7 +62,7 @@ def changed(config: Config, **values: object) -> Config:
     )
 
 
-def test_what_saves_memory_is_counted_as_less() -> None:
+def test_options_that_save_memory_reduce_the_estimate() -> None:
     model = ModelConfig(100, 100, encoder_layers=3, decoder_layers=3, d_model=64, heads=4, d_ff=128)
     config = Config(model=model, train=TrainConfig())
     sizes = np.array([[8, 100, 100]])

@@ -91,7 +91,7 @@ def test_a_missing_package_is_named_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_imported_is_missing() -> None:
+def test_a_package_that_cannot_be_imported_is_missing() -> None:
     assert missing(["math", "no_such_library", "json"]) == ["no_such_library"]
 
 
@@ -149,7 +149,7 @@ def test_the_metrics_are_those_of_the_records(complete: Run) -> None:
 
 
 @needs_both
-def test_a_killed_run_continues_without_double_or_future_steps(complete_resumed: Run) -> None:
+def test_a_killed_run_continues_without_repeated_or_later_steps(complete_resumed: Run) -> None:
     assert events(complete_resumed.path) == expected(4)
 
 
