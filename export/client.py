@@ -51,13 +51,13 @@ class Retries:
 
     Args:
         attempts: Greatest number of attempts for one request.
-        first: Seconds before the second attempt.
-        most: Longest wait in seconds, whatever the server asks for.
+        first_wait: Seconds before the second attempt.
+        max_wait: Longest wait in seconds, whatever the server asks for.
     """
 
     attempts: int = 5
-    first: float = 0.25
-    most: float = 20.0
+    first_wait: float = 0.25
+    max_wait: float = 20.0
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def call(self, send: Callable[[], Result]) -> Result:
@@ -74,11 +74,11 @@ class Retries:
             try:
                 return send()
             except TransientFailure as error:
-                if not self.again(attempt, error.retry_after):
+                if not self.wait_for_attempt(attempt, error.retry_after):
                     raise Failure(f"{error} ({attempt} tries)") from None
             attempt += 1
 
-    def again(self, attempt: int, at_least: float = 0.0) -> bool:
+    def wait_for_attempt(self, attempt: int, at_least: float = 0.0) -> bool:
         """Wait before the next attempt.
 
         Args:
@@ -90,9 +90,9 @@ class Retries:
         """
         if attempt >= self.attempts or self._stopped.is_set():
             return False
-        bound = self.first * 2 ** (attempt - 1)
+        bound = self.first_wait * 2 ** (attempt - 1)
         wait = max(bound / 2 + random.uniform(0, bound / 2), at_least)
-        return not self._stopped.wait(min(wait, self.most))
+        return not self._stopped.wait(min(wait, self.max_wait))
 
     def stop(self) -> None:
         """End all waits: the results are no longer needed."""

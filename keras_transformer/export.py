@@ -47,8 +47,8 @@ card; weights of fewer bits must keep the run's BLEU, or nothing is written.
 
 This version holds the network (model.bin), the SentencePiece models and the card; the card's
 translate_batch holds the arguments of the engine's method for the same choices. Two of them
-differ there: the length penalty is length^alpha, and max_extra counts from the longest source
-allowed. The engine has no ALiBi, and values must be as wide as keys.
+have another meaning there: the length penalty is length^alpha, and max_extra counts from the
+longest source allowed. The engine has no ALiBi, and values must be as wide as keys.
 
 Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
 behind; the leftovers of a killed export are removed by the next one into the same folder."""
@@ -60,13 +60,13 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("export", MANUAL, ["search"])
     add_run(parser)
     parser.add_argument(
-        "--to", metavar="DIR", help="Folder of the versions; its last name is the model's name."
+        "--to", metavar="DIR", help="Folder of the versions; its name is the model's."
     )
     parser.add_class_arguments(ExportSettings)
     options = load_config(parser, argv)
     path = run_path(options)
     if options.own.to is None:
-        raise UsageError("--to DIR is missing: the folder in which versions are put")
+        raise UsageError("--to DIR is missing: the folder of the versions")
     folder = Path(options.own.to)
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     settings = ExportSettings(**{name: options.own[name] for name in names})

@@ -20,7 +20,7 @@ EXTRAS = {
 
 
 class MissingError(UserError):
-    """A package that an option needs is not installed."""
+    """A missing package that an option needs."""
 
 
 def missing(names: Sequence[str]) -> list[str]:

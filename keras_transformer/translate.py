@@ -16,7 +16,7 @@ MANUAL = """Translate a file or standard input line by line, in order.
   python -m keras_transformer.translate --run runs/en-de
       type sentences; each is answered at once
   python -m keras_transformer.translate --run runs/en-de FILE --output FILE.de --append
-      continue after an interruption, behind the last complete line of FILE.de
+      continue an interrupted translation after the last complete line of FILE.de
   python -m keras_transformer.translate --run runs/en-de FILE --search.beam 5 --search.n_best 5 \\
       --scores
   python -m keras_transformer.translate --run runs/en-de FILE --search.sample true \\

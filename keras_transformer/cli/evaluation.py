@@ -26,8 +26,12 @@ def add_options(parser: Parser) -> None:
     add_translator(parser)
     add = parser.add_argument
     add("--source", metavar="FILE", help="Sentences to translate, UTF-8, .gz too.")
-    add("--reference", metavar="FILE", nargs="+", help="Their translations; one file or more.")
-    add("--data", metavar="SPEC", help="A corpus instead of both, written as for data.train.")
+    add("--reference", metavar="FILE", nargs="+", help="Reference translations; one file or more.")
+    add(
+        "--data",
+        metavar="SPEC",
+        help="Corpus, as for data.train, instead of --source and --reference.",
+    )
     add("--hypotheses", metavar="FILE", help="Finished translations to evaluate, without a run.")
     add("--against", metavar="FILE", help="Another system's translations to compare with.")
     add("--output", metavar="FILE", help="Save the translations, detokenised.")

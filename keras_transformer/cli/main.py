@@ -109,15 +109,15 @@ def import_tensorflow() -> None:
 def _without_import_log() -> Iterator[None]:
     """Hold back writes to file descriptor 2, then write all but the lines of ``_IMPORT_LOG``."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
             yield
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
             held.seek(0)
             for line in held:
                 if not _IMPORT_LOG.match(line):

@@ -70,10 +70,10 @@ class Options:
             ConfigError: An unknown preset or an invalid value.
         """
         if base is None and self.preset is None:
-            return self._over("demo" if self.corpus.startswith("builtin:") else "tiny", None)
-        return self._over(self.preset, base)
+            return self._apply("demo" if self.corpus.startswith("builtin:") else "tiny", None)
+        return self._apply(self.preset, base)
 
-    def _over(self, preset: str | None, base: Config | None) -> Config:
+    def _apply(self, preset: str | None, base: Config | None) -> Config:
         if preset is None:
             return from_dict(self.given, base)
         presets.preset(preset)  # refuses an unknown name
@@ -120,7 +120,7 @@ def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser
     parser = bare_parser(name, description)
     parser.sections = tuple(sections)
     whole = len(sections) == len(SECTIONS)
-    rest = f" Only {' and '.join(sections)} is read. Fields left out come from the run."
+    rest = f" Only the section {' and '.join(sections)} is read; other fields come from the run."
     parser.add_argument(
         "--config",
         metavar="FILE.yaml",

@@ -47,7 +47,7 @@ def add_translator(parser: Parser) -> None:
         type=int,
         metavar="N",
         help="Batches computed in parallel, which share the cores. Left out: one per core, or "
-        "one in all with a GPU. 1 answers a single sentence of a large model sooner.",
+        "one in all with a GPU. 1 translates a single sentence with a large model sooner.",
     )
 
 

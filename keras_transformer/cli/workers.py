@@ -51,7 +51,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
                 return status
             if attempt < restarts:
                 print(
-                    f"a worker ended with status {status}; all begin again from the last "
+                    f"a worker ended with status {status}; all restart from the last "
                     f"checkpoint ({restarts - attempt - 1} restarts left)",
                     file=sys.stderr,
                     flush=True,

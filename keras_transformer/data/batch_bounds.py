@@ -37,7 +37,7 @@ def sort_by_group(group: np.ndarray, source: np.ndarray) -> np.ndarray:
     return keys & ((1 << bits[2]) - 1)
 
 
-def count_fewest(tokens: CumulativeTokens, limit: int) -> int:
+def min_batch_count(tokens: CumulativeTokens, limit: int) -> int:
     """Count the batches of an order where each is as long as ``limit`` tokens a side allow."""
     start, count = 0, 0
     while start < len(tokens[0]) - 1:
@@ -55,7 +55,7 @@ def even_bounds(tokens: CumulativeTokens, limit: int, count: int) -> np.ndarray:
     Args:
         tokens: Tokens before each position of the order.
         limit: Most tokens of a side in a batch; a single longer pair is a batch of its own.
-        count: Number of batches, at least ``count_fewest``.
+        count: Number of batches, at least ``min_batch_count``.
 
     Returns:
         (count + 1,) bounds, from 0 to N.

@@ -14,9 +14,9 @@ from keras_transformer.data.batch_bounds import (
     CumulativeTokens,
     Shape,
     choose_shapes,
-    count_fewest,
     even_bounds,
     length_buckets,
+    min_batch_count,
     sort_by_group,
 )
 
@@ -89,7 +89,7 @@ class BatchPlan:
             self.batches_per_epoch = len(bounds) - 1
         else:
             orders = [self._order(0, mixed) for mixed in (True, False)]
-            most = max(count_fewest(self._tokens(order), batch_tokens) for order in orders)
+            most = max(min_batch_count(self._tokens(order), batch_tokens) for order in orders)
             # Epochs differ by about one batch in thousands; all get the same number.
             self.batches_per_epoch = min(most + most // 200, len(self._source))
 
@@ -132,7 +132,7 @@ class BatchPlan:
             bounds = self._fixed_bounds
         else:
             order = self._order(n, mixed=True)
-            if count_fewest(self._tokens(order), self._limit) > self.batches_per_epoch:
+            if min_batch_count(self._tokens(order), self._limit) > self.batches_per_epoch:
                 order = self._order(n, mixed=False)
             bounds = even_bounds(self._tokens(order), self._limit, self.batches_per_epoch)
         batches = np.split(order, bounds[1:-1])
@@ -175,8 +175,8 @@ class BatchPlan:
         real = self.source_tokens + self.target_tokens
         return 1.0 - real / int((rows * (source + target)).sum())
 
-    def _random(self, epoch: int, use: int) -> np.random.Generator:
-        return np.random.default_rng((self._seed, epoch, use))
+    def _random(self, epoch: int, stream: int) -> np.random.Generator:
+        return np.random.default_rng((self._seed, epoch, stream))
 
     def _order(self, epoch: int, mixed: bool) -> np.ndarray:
         """Sort all pairs by group of target length, then by source length.

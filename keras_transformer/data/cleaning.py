@@ -39,7 +39,7 @@ class CleaningReport:
         if len(lines) < _MAX_EXAMPLES:
             lines.append(line)
 
-    def subtract_dropped(self, later: CleaningReport) -> None:
+    def add_dropped(self, later: CleaningReport) -> None:
         """Add the pairs that a later filter dropped, for other reasons, from those kept here."""
         self.kept -= sum(later.dropped.values())
         self.dropped |= later.dropped
@@ -87,8 +87,8 @@ def clean(pairs: Iterable[Pair], config: DataConfig, report: CleaningReport) -> 
         # Hashes, because the texts of a large corpus do not fit in memory.
         keys = [hash((pair.source, pair.target)) for pair in trimmed]
         repeated = deduplicator.add(np.array(keys, np.int64)).tolist()
-        for pair, raw, again in zip(trimmed, block, repeated, strict=True):
-            if _keep(pair, raw, again, config, report):
+        for pair, raw, is_repeated in zip(trimmed, block, repeated, strict=True):
+            if _keep(pair, raw, is_repeated, config, report):
                 yield pair
 
 

@@ -125,7 +125,7 @@ def _find_file(prefix: str, language: str) -> Path:
     message = f"{prefix}: expected {candidates[0]} or {candidates[1]}, found neither"
     folder = candidates[0].parent
     if not folder.is_dir():
-        raise DataError(f"{message} ({folder} is no folder)")
+        raise DataError(f"{message} ({folder} is not a folder)")
     stem = Path(prefix).name
     similar = sorted(path.name for path in folder.iterdir() if path.name.startswith(stem))
     if similar:

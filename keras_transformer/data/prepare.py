@@ -173,7 +173,7 @@ class Preparation:
                 for index in np.flatnonzero(~keep):
                     length_report.count(str(reasons[index]), pairs[index].line, drop=True)
                 yield source.select(keep), target.select(keep)
-            report.subtract_dropped(length_report)
+            report.add_dropped(length_report)
             if not report.kept:
                 raise _no_pairs_left("data.train", self.config.train, report)
 

@@ -59,10 +59,10 @@ def _builder(name: str) -> Any:
     except ValueError as error:
         # The other lines of its message list all sets.
         first = str(error).splitlines()[0]
-        raise DataError(f"tfds:{name}: {first}{_configs(name)}") from error
+        raise DataError(f"tfds:{name}: {first}{_config_hint(name)}") from error
 
 
-def _configs(name: str) -> str:
+def _config_hint(name: str) -> str:
     """Return the configurations of a set as the end of a sentence; "" if it has none."""
     import tensorflow_datasets as tfds
 
@@ -88,7 +88,7 @@ def _check_languages(builder: Any, name: str, source: str, target: str) -> None:
         raise DataError(
             f"tfds:{name}: expected data.source and data.target among its texts "
             f"({', '.join(languages) or 'it has none'}), got {source!r} and {target!r}"
-            f"{_configs(name)}"
+            f"{_config_hint(name)}"
         )
 
 

@@ -58,7 +58,7 @@ class SentencePiece:
             self._model: Any = sentencepiece.SentencePieceProcessor(model_proto=proto)
         except (RuntimeError, ValueError) as error:
             raise TokenizerError(
-                f"{name}: expected a SentencePiece model, got {len(proto)} bytes that are none "
+                f"{name}: expected a SentencePiece model, got {len(proto)} other bytes "
                 "(a damaged or half-copied file?)"
             ) from error
         model = self._model

@@ -83,7 +83,7 @@ def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
     that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
     If that is empty, no piece belongs to a word.
     """
-    texts = [plain(text) for text in side.decode([ids[: place + 1] for place in range(len(ids))])]
+    texts = [plain(text) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
@@ -118,13 +118,14 @@ def read_attention(
     Yields:
         The attention of each sentence.
     """
-    for read, written, matrix in zip(source, labels, matrices, strict=True):
-        read, written = (ids[ids != PAD].tolist() for ids in (read, written))
-        ended = len(written) - (written[-1:] == [END])
+    for source_row, target_row, matrix in zip(source, labels, matrices, strict=True):
+        source_ids, target_ids = (ids[ids != PAD].tolist() for ids in (source_row, target_row))
+        end = len(target_ids) - (target_ids[-1:] == [END])
         yield Attention(
-            source=tuple(tokenizer.source.pieces(read)),
-            target=tuple(tokenizer.target.pieces(written)),
-            weights=matrix[: len(written), : len(read)].copy(),  # a view would keep the batch
-            source_words=words_of_pieces(tokenizer.source, read[:-1]),
-            target_words=words_of_pieces(tokenizer.target, written[:ended]),
+            source=tuple(tokenizer.source.pieces(source_ids)),
+            target=tuple(tokenizer.target.pieces(target_ids)),
+            # A view would keep the whole batch in memory.
+            weights=matrix[: len(target_ids), : len(source_ids)].copy(),
+            source_words=words_of_pieces(tokenizer.source, source_ids[:-1]),
+            target_words=words_of_pieces(tokenizer.target, target_ids[:end]),
         )

@@ -44,7 +44,7 @@ def read_translations(
         own = texts[sentence * count : (sentence + 1) * count]
         # Empty places come last; a first hypothesis of length 0 stands if no token is allowed.
         real = max(int((lengths[sentence] > 0).sum()), 1)
-        places = range(real) if search.sample else distinct_places(own[:real], search.n_best)
+        places = range(real) if search.sample else distinct_indices(own[:real], search.n_best)
         best, *others = places
         translations.append(
             Translation(
@@ -59,7 +59,7 @@ def read_translations(
     return translations
 
 
-def distinct_places(texts: Sequence[str], n_best: int) -> list[int]:
+def distinct_indices(texts: Sequence[str], n_best: int) -> list[int]:
     """Return the places of the first ``n_best`` distinct texts, in order; fewer if there are."""
     first: dict[str, int] = {}
     for place, text in enumerate(texts):
@@ -70,7 +70,7 @@ def distinct_places(texts: Sequence[str], n_best: int) -> list[int]:
 def select_distinct(
     texts: tf.Tensor, scores: tf.Tensor, lengths: tf.Tensor, n_best: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Select the hypotheses of ``distinct_places`` in a graph.
+    """Select the hypotheses of ``distinct_indices`` in a graph.
 
     Args:
         texts: (B, M) string, hypotheses best first.

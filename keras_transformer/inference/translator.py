@@ -289,9 +289,9 @@ class Translator:
         ).numpy()  # (B, T)
         scores = []
         for row, labels in zip(forced, target_ids, strict=True):
-            each = row[: len(labels)].tolist()
+            by_token = row[: len(labels)].tolist()
             pieces = self.tokenizer.target.pieces(labels)
-            scores.append(Score(sum(each), len(each), tuple(each), tuple(pieces)))
+            scores.append(Score(sum(by_token), len(labels), tuple(by_token), tuple(pieces)))
         return scores
 
 

@@ -116,7 +116,7 @@ class Service:
         return FileResponse(PAGE / "index.html")
 
     async def _metrics_reply(self, _: Request) -> Response:
-        return Response(self.metrics.page(), media_type=self.metrics.content_type)
+        return Response(self.metrics.render(), media_type=self.metrics.content_type)
 
     async def _describe_model(self, _: Request) -> Response:
         """Return the facts about the model that the page needs."""
@@ -251,5 +251,5 @@ async def serve(service: Service, bound: socket.socket) -> bool:
         log.info("page: http://%s:%d/ (Ctrl-C ends the server)", shown, port)
         await uvicorn.Server(config).serve(sockets=[bound])
         finished = service.batcher.running == 0
-    log.info("stopped" if finished else "stopped; what was still running is lost")
+    log.info("stopped" if finished else "stopped; unfinished requests are lost")
     return finished

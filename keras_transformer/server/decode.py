@@ -42,7 +42,7 @@ class Request:
     rows: int
 
 
-class _Repeated(dict[str, Any]):
+class _DuplicateKeys(dict[str, Any]):
     """A JSON object with a duplicate key."""
 
 
@@ -106,7 +106,7 @@ def parse_json(body: bytes) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(reversed(pairs))
-    return found if len(found) == len(pairs) else _Repeated(found)
+    return found if len(found) == len(pairs) else _DuplicateKeys(found)
 
 
 def _float(text: str) -> float:
@@ -141,7 +141,7 @@ def _rows(instances: Any, signature: Signature) -> Arrays:
 
 
 def _check_keys(instance: dict[str, Any], names: Any, where: str) -> None:
-    if isinstance(instance, _Repeated):
+    if isinstance(instance, _DuplicateKeys):
         raise RestError(f"{where}: a key is given twice")
     if instance.keys() != names:
         wanted, got = (", ".join(sorted(keys)) for keys in (names, instance))
@@ -164,7 +164,7 @@ def _columns(inputs: Any, signature: Signature) -> Arrays:
 def _check_shapes(inputs: Arrays, signature: Signature) -> None:
     for name, value in inputs.items():
         spec = signature.inputs[name]
-        if not spec.takes(value.shape):
+        if not spec.accepts(value.shape):
             wanted = ["any" if size is None else size for size in spec.shape or ()]
             if spec.by_row and not value.shape:
                 raise RestError(

@@ -110,7 +110,7 @@ class Metrics:
         """
         self.requests.labels("(unknown)", "NOT_FOUND").inc()
 
-    def page(self) -> bytes:
+    def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         # The client library appends _total to a counter's name, TensorFlow Serving does not.
         return generate_latest(self.registry).replace(f"{_COUNT}_total".encode(), _COUNT.encode())

@@ -61,8 +61,9 @@ def parse_path(method: str, path: str) -> Target:
     found = form.fullmatch(path) if form else None
     if not found:
         raise RestError(
-            f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, with "
-            "/versions/N or /labels/L behind it and then /metadata, or POST the same with :predict"
+            f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, "
+            ".../versions/N or .../labels/L, each with or without /metadata; or POST to one of "
+            "them with :predict"
         )
     parts = found.groupdict()
     version = int(parts["version"][:40]) if parts["version"] else None

@@ -84,7 +84,7 @@ def load(folder: Path) -> Servable:
     return servable
 
 
-def explain(error: BaseException) -> RestError:
+def to_rest_error(error: BaseException) -> RestError:
     """Convert an error of TensorFlow for a client."""
     from tensorflow import errors
 

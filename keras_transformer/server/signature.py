@@ -30,7 +30,7 @@ class Spec:
         """Return whether the first dimension is the batch."""
         return bool(self.shape) and self.shape is not None and self.shape[0] is None
 
-    def takes(self, shape: tuple[int, ...]) -> bool:
+    def accepts(self, shape: tuple[int, ...]) -> bool:
         """Return whether an array of this shape fits."""
         if self.shape is None:
             return True

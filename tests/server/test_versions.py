@@ -149,8 +149,8 @@ def test_the_newest_that_can_be_loaded_is_served_from_the_start(
     assert lines == [
         "version 4 cannot be loaded, and is tried again when its files change: 4 is broken",
         "version 3 cannot be loaded, and is tried again when its files change: 3 is broken",
-        "version 4 is not served; 2 answers",
-        "version 3 is not served; 2 answers",
+        "version 4 is not served; version 2 is used",
+        "version 3 is not served; version 2 is used",
     ]
 
 

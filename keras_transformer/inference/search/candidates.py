@@ -61,16 +61,16 @@ def next_tokens(
         the log-probability of the others is ``NEG_INF``.
     """
     logits = tf.cast(logits, tf.float32)
-    most = count + len(forbidden)
+    needed = count + len(forbidden)
     if banned is not None:
         ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int32), axis=1)
-        most += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
+        needed += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
     if order is None:
-        best, tokens = top_k(logits, most)  # (R, K)
+        best, tokens = top_k(logits, needed)  # (R, K)
         greatest = best[:, :1]
         likeliest = tokens[:, :1]
     else:
-        _, tokens = top_k(order, most)
+        _, tokens = top_k(order, needed)
         best = tf.gather(logits, tokens, batch_dims=1)
         likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
         greatest = tf.gather(logits, likeliest, batch_dims=1)
@@ -81,8 +81,8 @@ def next_tokens(
     for token in forbidden:
         log_probabilities = tf.where(tokens == token, NEG_INF, log_probabilities)
     if banned is not None:
-        among = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
-        log_probabilities = tf.where(among, NEG_INF, log_probabilities)
+        is_banned = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
+        log_probabilities = tf.where(is_banned, NEG_INF, log_probabilities)
     if forced is not None:
         # In a forced row the first candidate is the forced token, and the only possible one.
         is_forced = (forced != PAD)[:, None]

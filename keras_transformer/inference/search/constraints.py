@@ -148,9 +148,9 @@ def no_repeat_ngram(size: int) -> Constraint:
         count = tf.maximum(position + 2 - size, 0)
         followers = tokens[:, size - 1 : size - 1 + count]  # the last token of each n-gram
         repeats = followers != NO_TOKEN
-        for place in range(size - 1):
-            own = tokens[:, tf.maximum(position + 2 - size + place, 0)]
-            repeats &= tokens[:, place : place + count] == own[:, None]
+        for offset in range(size - 1):
+            last = tokens[:, tf.maximum(position + 2 - size + offset, 0)]
+            repeats &= tokens[:, offset : offset + count] == last[:, None]
         return tf.where(repeats, followers, NO_TOKEN)  # (R, count)
 
     return constraint

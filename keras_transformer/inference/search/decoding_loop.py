@@ -81,23 +81,23 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         sentences: tf.Tensor, loop: Loop, hypotheses: Hypotheses
     ) -> tuple[tf.Tensor, Loop, Hypotheses]:
         """Decode up to ``STEPS`` positions of ``sentences`` (b,), then drop finished ones."""
-        part = search.select(sentences)
+        subsearch = search.select(sentences)
         pause = loop.position + STEPS
 
         def proceed(loop: Loop) -> tf.Tensor:
-            done = part.done(loop)
+            done = subsearch.done(loop)
             finished = tf.reduce_sum(tf.cast(done, tf.float32))
             most = MAX_FINISHED * tf.cast(tf.size(done), tf.float32)
             return (loop.position < pause) & (finished <= most)
 
         (loop,) = tf.while_loop(
             proceed,
-            lambda loop: (part.advance(loop),),
+            lambda loop: (subsearch.advance(loop),),
             (loop,),
             shape_invariants=(search.shape_invariants(loop.state),),
         )
-        hypotheses = _update(hypotheses, sentences, part.result(loop))
-        unfinished = tf.cast(tf.where(~part.done(loop))[:, 0], tf.int32)
+        hypotheses = _update(hypotheses, sentences, subsearch.result(loop))
+        unfinished = tf.cast(tf.where(~subsearch.done(loop))[:, 0], tf.int32)
         loop = search.select_and_reserve(loop, unfinished, STEPS)
         return tf.gather(sentences, unfinished), loop, hypotheses
 

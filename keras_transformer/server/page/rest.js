@@ -7,8 +7,8 @@ const MESSAGES = {
   400: "The server did not accept this text.",
   404: "The server no longer has this model.",
   413: "This text is too large for one request.",
-  429: "The server has more to do than it can take just now.",
-  503: "The server has more to do than it can take just now, or is loading its model.",
+  429: "The server is overloaded.",
+  503: "The server is overloaded, or is loading its model.",
   504: "The server took too long over this text and gave up.",
 };
 const UNEXPECTED = "The server's answer has an unexpected form.";
