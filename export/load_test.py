@@ -206,12 +206,12 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    result = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
-    add_url(made)
-    add_model(made)
+    add = result.add_argument
+    add_url(result)
+    add_model(result)
     add("--signature", default="translate", help="signature that takes text (%(default)s)")
     add("--connections", type=positive, default=8, help="connections (%(default)s)")
     add("--seconds", type=positive_number, default=10.0, help="duration (%(default)s)")
@@ -220,7 +220,7 @@ def parser() -> argparse.ArgumentParser:
     add("--file", type=Path, metavar="FILE", help="sentences to choose from, UTF-8 lines")
     add("--timeout", type=positive_number, default=35.0, help="seconds per reply (%(default)s)")
     add("--json", action="store_true", help="print one JSON object")
-    return made
+    return result
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -92,12 +92,12 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     from keras_transformer.evaluation.results import evaluation_results
 
     evaluation_set = _evaluation_set(own, source_language, target_language)
-    others = list(read_lines(Path(own.against))) if own.against else None
+    baseline = list(read_lines(Path(own.against))) if own.against else None
     # Refuse incomparable texts before the translation, not after it.
     tokenize = "none" if own.moses else own.tokenize
     metrics.metrics(target_language, bool(own.lowercase), tokenize)
-    if others is not None:
-        metrics.check_counts(others, evaluation_set.references)
+    if baseline is not None:
+        metrics.check_counts(baseline, evaluation_set.references)
     speed: dict[str, float | None] = {"seconds": None, "tokens_per_second": None}
     if own.hypotheses is not None:
         hypotheses = list(read_lines(Path(own.hypotheses)))
@@ -111,7 +111,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
         lowercase=bool(own.lowercase),
         tokenize=tokenize,
         moses=bool(own.moses),
-        baseline=others,
+        baseline=baseline,
     )
     return scores | speed
 

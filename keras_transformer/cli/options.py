@@ -70,10 +70,10 @@ class Options:
             ConfigError: An unknown preset or an invalid value.
         """
         if base is None and self.preset is None:
-            return self._apply("demo" if self.corpus.startswith("builtin:") else "tiny", None)
-        return self._apply(self.preset, base)
+            return self._build("demo" if self.corpus.startswith("builtin:") else "tiny", None)
+        return self._build(self.preset, base)
 
-    def _apply(self, preset: str | None, base: Config | None) -> Config:
+    def _build(self, preset: str | None, base: Config | None) -> Config:
         if preset is None:
             return from_dict(self.given, base)
         presets.preset(preset)  # refuses an unknown name

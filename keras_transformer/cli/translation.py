@@ -105,14 +105,14 @@ def translate_lines(translator: Translator, own: Namespace) -> None:
 
 
 def _warning(unfinished: Sequence[int]) -> str:
-    named = ", ".join(map(str, unfinished[:NAMED_LINES]))
+    numbers = ", ".join(map(str, unfinished[:NAMED_LINES]))
     more = ", ..." if len(unfinished) > NAMED_LINES else ""
     translations, lines = "translations", "lines"
     if len(unfinished) == 1:
         translations, lines = "translation", "line"
     return (
         f"{len(unfinished)} {translations} stopped at the length limit (search.max_extra) without "
-        f"an end token: {lines} {named}{more}"
+        f"an end token: {lines} {numbers}{more}"
     )
 
 

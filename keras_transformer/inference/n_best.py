@@ -41,18 +41,19 @@ def read_translations(
     count = lengths.shape[1]  # M
     translations = []
     for sentence in range(len(lengths)):
-        own = texts[sentence * count : (sentence + 1) * count]
-        # Empty places come last; a first hypothesis of length 0 stands if no token is allowed.
+        group = texts[sentence * count : (sentence + 1) * count]
+        # Empty places come last. If the constraints allow no token at all, the first hypothesis
+        # has length 0 and is kept.
         real = max(int((lengths[sentence] > 0).sum()), 1)
-        places = range(real) if search.sample else distinct_indices(own[:real], search.n_best)
-        best, *others = places
+        indices = range(real) if search.sample else distinct_indices(group[:real], search.n_best)
+        best, *others = indices
         translations.append(
             Translation(
-                text=own[best],
+                text=group[best],
                 score=float(scores[sentence, best]),
                 finished=bool(finished[sentence, best]),
                 alternatives=tuple(
-                    Alternative(own[place], float(scores[sentence, place])) for place in others
+                    Alternative(group[index], float(scores[sentence, index])) for index in others
                 ),
             )
         )
@@ -60,10 +61,10 @@ def read_translations(
 
 
 def distinct_indices(texts: Sequence[str], n_best: int) -> list[int]:
-    """Return the places of the first ``n_best`` distinct texts, in order; fewer if there are."""
+    """Return the indices of the first ``n_best`` distinct texts, or of all if there are fewer."""
     first: dict[str, int] = {}
-    for place, text in enumerate(texts):
-        first.setdefault(text, place)
+    for index, text in enumerate(texts):
+        first.setdefault(text, index)
     return list(first.values())[:n_best]
 
 
@@ -86,7 +87,7 @@ def select_distinct(
     earlier = places[:, None] > places  # (M, M)
     equal = tf.equal(texts[:, :, None], texts[:, None, :])  # (B, M, M)
     repeats = tf.reduce_any(equal & earlier, axis=2)
-    # A first hypothesis of length 0 stands for itself: the search allows no token.
+    # A first hypothesis of length 0 is kept: the constraints allow no token.
     distinct = ((lengths > 0) | (places == 0)) & ~repeats  # (B, M)
     # Of equal values top-k takes the first ones: the order stays.
     selected, order = tf.math.top_k(tf.cast(distinct, tf.int32), n_best)

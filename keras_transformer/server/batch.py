@@ -39,7 +39,7 @@ class Job:
     since: float = field(default_factory=time.monotonic)
 
     @property
-    def left(self) -> int:
+    def rows_left(self) -> int:
         """Return the number of rows not yet started."""
         return self.request.rows - self.started
 

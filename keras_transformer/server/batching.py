@@ -76,7 +76,7 @@ class Batcher:
     def _remove(self, job: Job) -> None:
         if job in self._queue:
             del self._queue[job]
-            self._change_waiting(-job.left)
+            self._change_waiting(-job.rows_left)
 
     def _change_waiting(self, rows: int) -> None:
         self.waiting += rows
@@ -106,7 +106,7 @@ class Batcher:
 
     def _joinable(self, head: Job) -> int:
         """Return the number of rows that could share a batch with the first job."""
-        return sum(job.left for job in self._queue if job is head or job.can_share_batch(head))
+        return sum(job.rows_left for job in self._queue if job is head or job.can_share_batch(head))
 
     def _next_batch(self) -> list[Chunk]:
         """Take rows of the first job, and of those that may join it, from the queue.
@@ -123,14 +123,14 @@ class Batcher:
                 break
             if job is not head and not job.can_share_batch(head):
                 continue
-            rows = min(space, job.left)
+            rows = min(space, job.rows_left)
             chunks.append(Chunk(job, job.started, rows))
             if job.started == 0:
                 self.metrics.wait_seconds.observe(time.monotonic() - job.since)
             job.started += rows
             space -= rows
             del self._queue[job]
-            if job.left:
+            if job.rows_left:
                 self._queue[job] = None  # the rest of a large request goes to the end
         rows = sum(chunk.rows for chunk in chunks)
         self._change_waiting(-rows)

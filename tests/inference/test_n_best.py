@@ -61,7 +61,7 @@ def check_lists(python, graph, n_best: int) -> None:
         np.testing.assert_allclose([s for _, s in places][: len(own)], [s for _, s in own])
 
 
-def test_distinct_places_by_hand():
+def test_distinct_indices_by_hand():
     texts = ["我爱你。", "我爱你。", "我爱您。", "我爱你。", "爱你。", "我爱您。"]
     assert distinct_indices(texts, 2) == [0, 2]
     assert distinct_indices(texts, 9) == [0, 2, 4]
