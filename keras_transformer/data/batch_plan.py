@@ -23,7 +23,7 @@ from keras_transformer.data.batch_bounds import (
 # Targets whose lengths differ by less than about this fraction form a group, in which the pairs
 # are sorted by source length. Wide groups mix better from epoch to epoch and pad the targets
 # more, narrow ones pad the sources more. Measured with 4,096 tokens: 6.7 % padding on Multi30k,
-# 10.5 % on short sentences that fill 63 batches; with 0.1 6.3 and 12.3 %.
+# 10.5 % on short sentences that fill 63 batches; a width of 0.1 gives 6.3 and 12.3 %.
 GROUP_WIDTH = 0.15
 PREFETCH_PAIRS = 200_000
 """From this many pairs on, the next epoch is planned in a thread during the current one.
@@ -35,16 +35,17 @@ class BatchPlan:
 
     A batch has at most ``batch_tokens`` real target tokens and as many real source tokens,
     end tokens included; a single longer pair is a batch of its own. The pairs of a batch change
-    with each epoch, the number of batches does not, so one division finds any step.
+    with each epoch, but their number does not, so that dividing a step by it gives its epoch and
+    batch.
 
     Args:
         source_lengths: (N,) tokens of each source, including the end token.
         target_lengths: (N,) the same for the targets.
-        batch_tokens: Most tokens of a side in a batch.
+        batch_tokens: Most tokens per side in a batch.
         seed: Seed of all random choices, together with the epoch.
-        fixed_shapes: Use few shapes instead of little padding, because XLA compiles once for
-            each shape: every batch has one of at most 12, see ``shapes``. Padding then counts
-            towards ``batch_tokens``.
+        fixed_shapes: Give every batch one of at most 12 shapes, see ``shapes``, at the cost of
+            more padding: XLA compiles once for each shape. Padding then counts towards
+            ``batch_tokens``.
 
     Attributes:
         batches_per_epoch: Batches in every epoch.
@@ -212,7 +213,7 @@ class _PlannedEpoch:
         self.epoch = epoch
         self._plan = plan
         self._batches: list[np.ndarray] | None = None
-        # A daemon thread, so that no program waits at its end for an epoch it will not use.
+        # A daemon thread, so that a program ends without waiting for an epoch that it does not use.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

@@ -101,7 +101,7 @@ def _bleu(target_language: str, lowercase: bool, tokenize: str | None) -> BLEU:
             f"tokenize: expected one of {', '.join(BLEU.TOKENIZERS)}, got {name!r}"
         )
     try:
-        # force: no warning about text that is tokenised on purpose.
+        # force: no warning about text that seems tokenised.
         return BLEU(lowercase=lowercase, tokenize=name, force=True)
     except (ImportError, OSError, RuntimeError) as error:
         extra = _EXTRAS.get(name)

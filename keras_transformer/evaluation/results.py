@@ -1,4 +1,4 @@
-"""Evaluation results of one set of translations, with a comparison if requested."""
+"""Evaluation results: scores, and a comparison with another system if requested."""
 
 from __future__ import annotations
 

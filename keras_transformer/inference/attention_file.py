@@ -12,7 +12,7 @@ import numpy as np
 from keras_transformer.inference.alignment import Attention
 
 AddLine = Callable[[int, Attention | None], None]
-"""``add(number of the line, its attention or None)``."""
+"""``add(line number, attention)``; None for a blank line."""
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
     """Batch items of similar length, to save padding.
 
-    The longest come first, so that a lack of memory shows at once.
+    The longest come first, so that insufficient memory shows at once.
 
     Args:
         lengths: Tokens of each item.

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 def encode_lines(
     tokenizer: SentencePiece, lines: Sequence[str], data: DataConfig, name: str, first_line: int
 ) -> list[list[int]]:
-    """Encode lines, cut or refused if they are too long.
+    """Encode lines; truncate or refuse those that are too long.
 
     Args:
         tokenizer: Tokenizer of their language.
@@ -33,7 +33,7 @@ def encode_lines(
     encoded = tokenizer.encode(lines)
     most = data.max_tokens
     for index, ids in enumerate(encoded):
-        if len(ids) < most:  # END is the one more
+        if len(ids) < most:  # leaves room for END
             continue
         number = first_line + index
         if data.on_long == "refuse":
@@ -59,7 +59,7 @@ def encode_prefixes(
 
     Args:
         tokenizer: Tokenizer of the target language.
-        prefixes: A prefix for each source; blank ones leave the translation free.
+        prefixes: A prefix for each source; a blank one does not constrain the translation.
         sources: Ids of the source lines without END.
         max_extra: Tokens that a translation may have more than its source.
         first_line: Number of the first line, for messages.

@@ -1,7 +1,7 @@
 """N-best lists: the best hypotheses with distinct texts.
 
-Several hypotheses may give one text, as different segmentations of it or because spaces are
-normalised. The best of them stays, with its own score: scores are not added up.
+Several hypotheses may have the same text, because it can be segmented in several ways and spaces
+are normalised. The best of them is kept with its own score: scores are not added up.
 
 Shapes: B batch, M hypotheses of the search, N places of the list.
 """
@@ -27,7 +27,7 @@ def read_translations(
     Args:
         hypotheses: From ``generate.generate``.
         target: Tokenizer of the target language.
-        search: ``n_best`` distinct texts are kept of a beam search; of sampling every sample.
+        search: Beam search keeps ``n_best`` distinct texts, sampling every sample.
 
     Returns:
         A translation for each sentence, without attention.
@@ -89,7 +89,7 @@ def select_distinct(
     repeats = tf.reduce_any(equal & earlier, axis=2)
     # A first hypothesis of length 0 is kept: the constraints allow no token.
     distinct = ((lengths > 0) | (places == 0)) & ~repeats  # (B, M)
-    # Of equal values top-k takes the first ones: the order stays.
+    # Among equal values top-k takes the first ones, so the order is kept.
     selected, order = tf.math.top_k(tf.cast(distinct, tf.int32), n_best)
     texts, scores = (tf.gather(values, order, batch_dims=1) for values in (texts, scores))
     real = selected > 0  # (B, N)

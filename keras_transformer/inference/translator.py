@@ -64,7 +64,7 @@ class Translator:
         data: ``max_tokens`` and ``on_long``, the limit for source lines.
         workers: Batches computed in parallel. One core for each batch, with one thread for each
             operation, translates many lines faster than all cores on one batch.
-        fixed: The weights will not change, which makes searches faster.
+        fixed: Whether the weights never change again, which makes searches faster.
 
     Raises:
         TranslationError: The tokenizer does not fit the model.
@@ -140,7 +140,7 @@ class Translator:
             lines: Sentences, one a line; a blank one stays blank without running the model.
             progress: Called after each batch with its number of lines.
             first_line: Number of the first line, for messages.
-            prefixes: The beginning of each translation; a blank one leaves it free.
+            prefixes: The beginning of each translation; a blank one does not constrain it.
             attention: Return the attention of each best translation.
 
         Returns:

@@ -120,7 +120,7 @@ class BeamSearch:
 
     def initial(self, state: State) -> _Loop:
         batch = tf.shape(self.limits)[0]
-        # All rows begin alike: only the first counts, or all would follow the same path.
+        # All rows begin alike: only the first is valid, or all would follow the same path.
         first = tf.constant([[0.0] + [NEG_INF] * (self.beam - 1)])
         empty = tf.fill([batch, self.size], NEG_INF)
         return _Loop(
@@ -172,7 +172,7 @@ class BeamSearch:
         )
 
     def _finish(self, loop: _Loop, extensions: _Extensions, done: tf.Tensor) -> _Finished:
-        """Return the N best of the finished hypotheses and the extensions by END."""
+        """Return the N best of the finished hypotheses and the extensions that end with END."""
         old = loop.finished
         new = (extensions.tokens == self.end) & (extensions.log_probabilities > INVALID_BELOW)
         new &= ~done[:, None]
@@ -185,7 +185,7 @@ class BeamSearch:
             tf.concat([old.log_probabilities, log_probabilities], 1), chosen, batch_dims=1
         )
         lengths = tf.concat([old.lengths, tf.where(new, length, 0)], 1)  # (B, N + 2W)
-        # A new one consists of its parent's tokens and END: no need to build all 2 W.
+        # A new hypothesis is its parent's tokens and END, so the 2 W need not be built.
         origin = tf.concat(
             [tf.zeros_like(old.lengths) + tf.range(self.size), self.size + extensions.parents],
             axis=1,
@@ -232,8 +232,8 @@ class BeamSearch:
     def result(self, loop: _Loop) -> Hypotheses:
         """Return the finished hypotheses, and live ones in places that are still empty.
 
-        If the search stops early, live hypotheses are fragments that nothing extended to the
-        limit: they fill no place after the required ones.
+        If a sentence is done before its limit, its live hypotheses are unfinished fragments; they
+        are not returned once the required hypotheses have finished.
         """
         live, finished = loop.live, loop.finished
         ended = finished.scores > INVALID_BELOW  # (B, N)

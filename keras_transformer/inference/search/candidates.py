@@ -19,7 +19,7 @@ NO_TOKEN = -1
 
 # Columns of a block in ``top_k``: a size that divides the vocabulary saves a copy.
 _BLOCK_SIZES = range(48, 257)
-# Assumed count where it is a tensor and so unknown when traced.
+# Assumed count if it is a tensor, whose value is unknown when traced.
 _USUAL_COUNT = 16
 
 
@@ -44,8 +44,8 @@ def next_tokens(
     """Return the ``count`` best allowed tokens of each row.
 
     Probabilities are those of the whole vocabulary: banning a token does not raise the others,
-    so that a score equals the forced score of the same tokens. The vocabulary is passed over
-    only twice: top-k, and the softmax, of which only the greatest value is used.
+    so that a score equals the forced score of the same tokens. There are only two passes over
+    the vocabulary: top-k, and the softmax, of which only the greatest value is used.
 
     Args:
         logits: (R, V) of any float type.
@@ -57,8 +57,8 @@ def next_tokens(
         order: (R, V) float32, values to rank tokens by; None: the logits.
 
     Returns:
-        K >= min(count, V) candidates, at least ``count`` of them allowed if there are so many;
-        the log-probability of the others is ``NEG_INF``.
+        K >= min(count, V) candidates, at least ``count`` of them allowed if so many exist; the
+        log-probability of the others is ``NEG_INF``.
     """
     logits = tf.cast(logits, tf.float32)
     needed = count + len(forbidden)
@@ -92,7 +92,7 @@ def next_tokens(
         log_probabilities = tf.where(is_forced, own, log_probabilities)
         tokens = tf.where(is_forced, forced[:, None], tokens)
     for values in (log_probabilities, tokens):
-        values.set_shape([None, None])  # lost where several dimensions are open
+        values.set_shape([None, None])  # lost if several dimensions are unknown
     return Candidates(log_probabilities, tokens)
 
 
@@ -126,5 +126,5 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
     rest = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, kept * block])
     best, places = tf.math.top_k(rest, count)
     columns = tf.gather(chosen, places // block, batch_dims=1) * block + places % block
-    # Padding can only stand for a value of -inf; its column must exist all the same.
+    # A padded column is returned only for a value of -inf; clip it to one that exists.
     return best, tf.minimum(columns, width - 1)
