@@ -1,4 +1,4 @@
-"""Shared parts of the clients: errors, retries, options, exit status."""
+"""Parts that the clients share: errors, retries, options, exit status."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class TransientFailure(Exception):
 class Retries:
     """Exponential backoff with jitter.
 
-    The wait doubles each time. Half of it is random, so that clients that failed together do not
-    return together.
+    The wait doubles each time. Half of it is random, so that clients that failed at the same
+    time do not retry at the same time.
 
     Args:
         attempts: Greatest number of attempts for one request.
@@ -100,13 +100,13 @@ class Retries:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the model's name; a server does not list the names that it has."""
+    """Add the option for the model's name, required because servers do not list their models."""
     parser.add_argument(
         "--model",
         metavar="NAME",
         required=True,
-        help="name of the model in the server's configuration; by default the last part of the "
-        "folder that it was exported into",
+        help="name of the model in the server's configuration, usually that of the folder that it "
+        "was exported into",
     )
 
 
@@ -189,7 +189,7 @@ def exit_status(program: Callable[[], int | None]) -> int:
         program: Returns its exit status, None for 0.
 
     Returns:
-        Its status, or 1 the server failed, 2 wrong request, 130 interrupted, 141 output closed.
+        Its status, or 1: the server failed, 2: wrong request, 130: interrupted, 141: output closed.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # UTF-8 in any locale
@@ -203,7 +203,7 @@ def exit_status(program: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Python flushes once more at its end, which must not fail again.
+        # Python flushes once more at exit; send that to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status or 0

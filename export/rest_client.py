@@ -32,7 +32,7 @@ from client import (
 )
 from lines import translate
 
-# Overload, a model that is being replaced, a time-out in the server.
+# Overload; a model that is being replaced; a timeout in the server.
 TRANSIENT = {429, 503, 504}
 
 

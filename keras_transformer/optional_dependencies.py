@@ -24,7 +24,7 @@ class MissingError(UserError):
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """Return the modules that cannot be imported, also those that lack a package themselves."""
+    """Return the modules that cannot be imported, themselves or for lack of a dependency."""
     absent = []
     for name in names:
         try:
@@ -53,7 +53,7 @@ def require_installed(purpose: str, names: Sequence[str]) -> None:
 
 
 def install_command(names: Sequence[str]) -> str:
-    """Return the command that installs these modules: by the smallest extras that have them."""
+    """Return the command that installs these modules, with the smallest extras that have them."""
     wanted, extras = set(names), []
     while wanted:
         useful = {name: brings for name, brings in EXTRAS.items() if wanted.intersection(brings)}

@@ -14,7 +14,7 @@ MANUAL = """Translate a file or standard input line by line, in order.
 
   python -m keras_transformer.translate --run runs/en-de FILE > FILE.de
   python -m keras_transformer.translate --run runs/en-de
-      type sentences; each is answered at once
+      type sentences; each is translated at once
   python -m keras_transformer.translate --run runs/en-de FILE --output FILE.de --append
       continue an interrupted translation after the last complete line of FILE.de
   python -m keras_transformer.translate --run runs/en-de FILE --search.beam 5 --search.n_best 5 \\

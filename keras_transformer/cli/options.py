@@ -1,4 +1,4 @@
-"""Options of the entry points, and the configuration files that they name."""
+"""Options of the entry points, and the configuration files that ``--config`` names."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Options:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
-    """Merge nested dictionaries; where both have a value, ``second`` wins."""
+    """Return two nested dictionaries merged; where both have a value, ``second`` wins."""
     result = dict(first)
     for name, value in second.items():
         both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
@@ -143,7 +143,7 @@ def _add_section(parser: Parser, section: str) -> None:
     parser.add_class_arguments(SECTIONS[section], section)
     for action in compat.actions(parser):
         if action.option_strings == [f"--{section}"]:
-            action.help = argparse.SUPPRESS  # a whole section in one option: --config does it
+            action.help = argparse.SUPPRESS  # a whole section as one option; --config replaces it
         elif action.dest.startswith(f"{section}."):
             name = action.dest.partition(".")[2]
             values = [(key, preset.get(section, {})) for key, preset in presets.PRESETS.items()]

@@ -1,4 +1,4 @@
-"""Continuation of an output file after a killed translation."""
+"""Continuation of the output file of an interrupted translation."""
 
 from __future__ import annotations
 

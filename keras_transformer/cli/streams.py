@@ -82,7 +82,7 @@ def output_path(path: str, option: str) -> Path:
 
 
 def shows_progress(to_file: bool = False) -> bool:
-    """Return whether to show a progress bar: on a terminal that does not show the output too.
+    """Return whether to show a progress bar: on a terminal that does not also show the output.
 
     Args:
         to_file: Whether the output goes to a file, not to standard output.

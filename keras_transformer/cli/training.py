@@ -82,7 +82,7 @@ def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:
         run: The run folder.
 
     Returns:
-        False if this process is to train itself: alone, or as one of the workers.
+        False if this process has to train: alone, or as one of the workers.
 
     Raises:
         UsageError: An invalid number.

@@ -40,11 +40,11 @@ def add_options(parser: Parser) -> None:
     add(
         "--append",
         action="store_true",
-        help="Continue the file of --output: as many input lines are skipped as it has lines, "
-        "after an incomplete last line is cut off. The file then grows line by line; without "
-        "--append it appears when all is done.",
+        help="Continue the file of --output: remove an incomplete last line, skip the input lines "
+        "that are done, and write line by line. Without --append the file appears when all is "
+        "done.",
     )
-    add("--prefix", metavar="FILE", help="Text that each translation begins with, line by line.")
+    add("--prefix", metavar="FILE", help="Beginnings of the translations, line by line.")
     add("--scores", action="store_true", help="Print scores too.")
     add("--alignment", action="store_true", help="Print links between words too.")
     add(
@@ -71,7 +71,7 @@ def check_options(own: Namespace) -> None:
 
 
 def translate_lines(translator: Translator, own: Namespace) -> None:
-    """Translate the input line by line, and warn of translations without an end.
+    """Translate the input line by line, and warn of translations without an end token.
 
     Args:
         translator: The trained model.
@@ -99,7 +99,7 @@ def translate_lines(translator: Translator, own: Namespace) -> None:
                 unfinished.append(number)
             for row in rows(translation, own, number if numbered else None):
                 stream.write(f"{row}\n")
-            stream.flush()  # complete lines for a reader, and after a kill
+            stream.flush()  # a reader, or a later --append, finds complete lines
     if unfinished:
         print(_warning(unfinished), file=sys.stderr)
 

@@ -176,7 +176,7 @@ class _ReplyMiddleware:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Return an error outside /v1 in the form of those inside."""
+    """Return an error outside /v1 in the same form as one inside."""
     http = cast(HTTPException, error)
     message = f"{request.method[:20]} {request.url.path[:200]}: {http.detail}"
     return error_reply(RestError(message, "UNKNOWN", http.status_code, dict(http.headers or {})))
@@ -190,7 +190,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Bind a socket; it does not accept connections yet.
 
     Raises:
-        ServeError: The address is in use, or not this machine's.
+        ServeError: The address is in use, or does not belong to this machine.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -233,12 +233,12 @@ async def serve(service: Service, bound: socket.socket) -> bool:
         timeout_graceful_shutdown=math.ceil(settings.grace_s),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # Objects loaded so far stay. Excluded from garbage collection, they do not make it pause all
-    # requests for a good part of a second.
+    # The objects loaded so far are never freed. Garbage collection would visit them all and pause
+    # every request for a good part of a second.
     gc.collect()
     gc.freeze()
     async with service.running():
-        # uvicorn raises the signal again after its shutdown; it must not end the process then.
+        # uvicorn raises the signal again after its shutdown; that must not end the process.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         host, port = bound.getsockname()[:2]

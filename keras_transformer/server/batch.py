@@ -1,4 +1,4 @@
-"""Batches of chunks of requests: their run, and the assembly of a request's outputs."""
+"""Batches of chunks of requests: running a batch, and joining the outputs of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keras_transformer.server.servable import Servable, to_rest_error
 from keras_transformer.server.signature import Array, Arrays, Signature, Spec
 
 Result = Arrays | RestError
-"""Outputs of a chunk, or what went wrong."""
+"""Outputs of a chunk, or its error."""
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class Job:
         outputs: Future of the outputs; cancelled if the client disconnects.
         started: Number of rows that are running or done.
         done: Size and outputs of the finished chunks by first row.
-        since: Arrival, in seconds of a monotonic clock.
+        since: Time of arrival in seconds of ``time.monotonic``.
     """
 
     servable: Servable

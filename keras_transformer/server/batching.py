@@ -36,7 +36,7 @@ class Batcher:
         self.metrics = metrics
         self.waiting = 0
         self.running = 0
-        self._queue: dict[Job, None] = {}  # ordered by arrival; a job may leave from anywhere
+        self._queue: dict[Job, None] = {}  # ordered by arrival; any job may be removed
         self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
         self._timer: asyncio.TimerHandle | None = None
 
@@ -111,7 +111,7 @@ class Batcher:
     def _next_batch(self) -> list[Chunk]:
         """Take rows of the first job, and of those that may join it, from the queue.
 
-        If several batches may start now, the rows are divided among them.
+        If several threads are free, the rows are divided among as many batches.
         """
         head = next(iter(self._queue))
         free = self.settings.batches_at_once - self.running

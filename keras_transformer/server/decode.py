@@ -74,7 +74,7 @@ def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     else:
         inputs = _columns(document["inputs"], signature)
     _check_shapes(inputs, signature)
-    # A request without a batch dimension is indivisible.
+    # A request without a batch dimension cannot be divided.
     rows = next(iter(inputs.values())).shape[0] if signature.by_row else 1
     return Request(signature, "row" if given == ["instances"] else "column", inputs, rows)
 

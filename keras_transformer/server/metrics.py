@@ -106,7 +106,7 @@ class Metrics:
     def count_unknown_model(self) -> None:
         """Count a predict request for another model.
 
-        Its name is not used as a label: clients could fill the memory with labels.
+        Its name is not a label: clients could fill the memory with labels.
         """
         self.requests.labels("(unknown)", "NOT_FOUND").inc()
 

@@ -49,7 +49,7 @@ class Signature:
     """A function of a SavedModel.
 
     Attributes:
-        name: Its key.
+        name: Its key in the SavedModel.
         method: Method name, such as ``tensorflow/serving/predict``.
         inputs: Inputs by name.
         outputs: Outputs by name.

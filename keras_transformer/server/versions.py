@@ -82,7 +82,7 @@ class Version:
                 self._unused.set()
 
     async def retire(self) -> None:
-        """Accept no new request, wait for the last one, free the memory."""
+        """Accept no new request, wait for the running ones, free the memory."""
         self.state = State.UNLOADING
         while self._users:
             self._unused.clear()
@@ -125,7 +125,7 @@ class Versions:
 
     @property
     def current(self) -> Version | None:
-        """Return the version for requests without a version: the highest that is loaded."""
+        """Return the version for requests that name none: the highest loaded one."""
         loaded = [version for version in self._known.values() if version.state is State.AVAILABLE]
         return max(loaded, key=lambda version: version.number, default=None)
 
@@ -268,7 +268,7 @@ class Versions:
 
     async def _finish(self, version: Version) -> None:
         await version.retire()
-        # The graphs of a model contain cycles, which only the garbage collector frees.
+        # The graphs of a model contain reference cycles, which only the garbage collector frees.
         await asyncio.get_running_loop().run_in_executor(self._thread, gc.collect)
         log.info("version %d retired", version.number)
 

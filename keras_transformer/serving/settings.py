@@ -82,7 +82,7 @@ class ExportSettings:
 
 
 def refuse_samples(search: SearchConfig) -> None:
-    """Refuse a search that draws samples: no export supports it.
+    """Refuse sampling, which no export supports.
 
     Raises:
         ExportError: ``search.sample`` is set.

@@ -55,7 +55,7 @@ async function fetchJson(address, options = {}) {
     if (error.name === "TimeoutError") {
       throw new RestError(`The server has not answered for ${TIMEOUT_MS / 1000} seconds.`);
     }
-    // A reply that is not JSON has NaN or Infinity in it, or comes from a proxy.
+    // A reply that is not JSON contains NaN or Infinity, or comes from a proxy.
     if (!(error instanceof SyntaxError)) {
       throw new RestError("The server does not answer. It may have been stopped.");
     }

@@ -1,4 +1,4 @@
-"""The model as a CTranslate2 specification: the place of each weight, unsupported options."""
+"""CTranslate2 specification of a model: the mapping of its weights, and unsupported options."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def build_spec(
 
 
 class _SpecBuilder:
-    """Copies the weights of a model to the places where CTranslate2 expects them."""
+    """Builder that copies the weights of a model into a CTranslate2 specification."""
 
     def __init__(
         self, model: keras.Model, config: ModelConfig, positions: int, dtype: Precision

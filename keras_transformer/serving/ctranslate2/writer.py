@@ -28,7 +28,7 @@ class CTranslate2Writer:
         self._model = run.model()
         self.tokenizer = run.tokenizer()
         self.parameters: int = self._model.count_params()
-        # float32 weights are written too, to be compared with.
+        # float32 weights are written too, for the comparison of BLEU.
         width = BYTES[dtype] + BYTES["float32"] * (dtype != "float32")
         self.bytes = width * self.parameters
         self.libraries: dict[str, str] = {"ctranslate2": ctranslate2.__version__}

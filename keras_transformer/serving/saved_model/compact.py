@@ -15,8 +15,8 @@ from typing import Any
 
 from keras_transformer.compat.tensorflow import saved_model_pb2, types_pb2
 
-# Duplicates of these can share one node, as they depend on their inputs only. TensorFlow merges
-# costlier operations itself when it loads a graph.
+# Operations whose duplicates can share one node, since they depend on their inputs only.
+# TensorFlow merges costlier operations itself when it loads a graph.
 _MERGED = {"Const", "Shape", "StridedSlice", "Pack", "Reshape", "Cast"}
 
 # Creates a tokenizer from the model in its attribute; the node names the resource.

@@ -147,7 +147,7 @@ def _node(tensor: str) -> str:
 
 
 def _calls(node: Any) -> Iterator[str]:
-    """Yield names of functions that a node may call, among other names."""
+    """Yield the names of all functions that a node may call, among names of other things."""
     yield node.op
     for value in node.attr.values():
         yield value.func.name
@@ -220,7 +220,7 @@ def _refusals(tensor: Any) -> Iterator[tuple[str, str]]:
 
 
 def _variables(graph: _Graph, directory: Path) -> Iterator[Finding]:
-    """Yield variables that are read but not restored, or restored but not read.
+    """Yield variables that are read but not restored, or restored but never read.
 
     A Keras variable tracked by a tf.Module is read but not restored: the checkpoint restores
     another handle than the one that the functions read. Python repairs that, a server does not.
