@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_transformer import system
-from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.errors import UserError
+from keras_transformer.special_tokens import END, PAD, START
 
 FORMAT = 1
 """Version of the file layout, stored in the header."""

@@ -9,7 +9,7 @@ import numpy as np
 from keras_transformer import system
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.prepared import Prepared
-from keras_transformer.data.tokenizer import END, PAD
+from keras_transformer.special_tokens import END, PAD
 
 FILE = "bad_batch.json"
 

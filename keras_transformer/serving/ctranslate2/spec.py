@@ -17,7 +17,7 @@ from ctranslate2.specs.transformer_spec import (
 )
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.tokenizer import END, START, UNKNOWN, SentencePiece, Tokenizer
+from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.feed_forward import FeedForward
@@ -25,6 +25,7 @@ from keras_transformer.model.kernels.normalization import EPSILON
 from keras_transformer.model.positions import sinusoidal_encoding
 from keras_transformer.model.sublayer import SublayerConnection
 from keras_transformer.serving.settings import ExportError, Precision
+from keras_transformer.special_tokens import END, START, UNKNOWN
 
 
 def check(config: ModelConfig) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import ctranslate2
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import PAD, START
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.run import Run
 from keras_transformer.serving.ctranslate2 import spec
 from keras_transformer.serving.dev_bleu import Log
 from keras_transformer.serving.settings import BYTES, Precision
+from keras_transformer.special_tokens import PAD, START
 
 # Minimum of encoded positions: the tokens that CTranslate2 reads by default.
 _POSITIONS = 1_024

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, SentencePiece
+from keras_transformer.data.tokenizer import SentencePiece
 from keras_transformer.inference.plain_text import SPACES
+from keras_transformer.special_tokens import END, PAD
 
 
 class Encoded(NamedTuple):
