@@ -26,8 +26,8 @@ from keras_transformer.data.batch_bounds import (
 # 10.5 % on short sentences that fill 63 batches; a width of 0.1 gives 6.3 and 12.3 %.
 GROUP_WIDTH = 0.15
 PREFETCH_PAIRS = 200_000
-"""From this many pairs on, the next epoch is planned in a thread during the current one.
-Planning takes about a second for each four million pairs."""
+"""Number of pairs from which on a thread plans the next epoch during the current one. Planning
+takes about a second per four million pairs."""
 
 
 class BatchPlan:
@@ -91,7 +91,7 @@ class BatchPlan:
         else:
             orders = [self._order(0, mixed) for mixed in (True, False)]
             most = max(min_batch_count(self._tokens(order), batch_tokens) for order in orders)
-            # Epochs differ by about one batch in thousands; all get the same number.
+            # Epochs differ by about one batch in thousands; a reserve gives all the same number.
             self.batches_per_epoch = min(most + most // 200, len(self._source))
 
     def _check(self, batch_tokens: int) -> None:
@@ -184,8 +184,8 @@ class BatchPlan:
 
         Source lengths rise in one group and fall in the next, so that a batch across two groups
         has sources of similar length. ``mixed`` draws the borders between groups at random and
-        lets pairs near a border fall to either side. Without it only pairs of equal lengths
-        are shuffled: the sequence of lengths, hence every cut, is the same in each epoch.
+        lets pairs near a border fall to either side. Otherwise only pairs of equal lengths are
+        shuffled, so that the sequence of lengths, and every batch bound, is the same in each epoch.
         """
         random = self._random(epoch, 0)
         count = len(self._source)
@@ -194,7 +194,7 @@ class BatchPlan:
             group = (blurred + random.random()).astype(np.int32)
         else:
             group = self._target.astype(np.int32)
-        shuffled = random.permutation(count)  # the sort is stable: this decides between ties
+        shuffled = random.permutation(count)  # the sort is stable, so this orders equal keys
         source = np.where(group % 2 == 0, self._source, -self._source)
         return shuffled[sort_by_group(group[shuffled], source[shuffled])]
 

@@ -79,7 +79,7 @@ def metrics(
     Args:
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
 
     Raises:
         EvaluationError: The tokenizer is unknown or not installed.
@@ -157,7 +157,7 @@ def evaluate(
             single one); None if a sentence has no further reference.
         target_language: Language code of the translations; it selects BLEU's tokenizer.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
 
     Returns:
         The scores with their signatures.

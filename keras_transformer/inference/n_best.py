@@ -3,7 +3,7 @@
 Several hypotheses may have the same text, because it can be segmented in several ways and spaces
 are normalised. The best of them is kept with its own score: scores are not added up.
 
-Shapes: B batch, M hypotheses of the search, N places of the list.
+Shapes: B batch, M hypotheses of the search, L tokens, N places of the list.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_translations(
     lengths, scores, finished = (
         values.numpy() for values in (hypotheses.lengths, hypotheses.scores, hypotheses.finished)
     )
-    tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)
+    tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)  # (B * M, L)
     ids = [row[:length].tolist() for row, length in zip(tokens, lengths.flat, strict=True)]
     texts = [plain(text) for text in target.decode(ids)]
     count = lengths.shape[1]  # M

@@ -22,7 +22,7 @@ from keras_transformer.server.signature import Array, Arrays, Signature, Spec
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BOM = b"\xef\xbb\xbf"
-_MAX_RANK = 16
+_MAX_RANK = 16  # of an input whose signature leaves the rank open
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from keras_transformer.server.versions import Version, Versions
 _MODEL = r"(?i:/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICT = re.compile(_MODEL + r":(?P<verb>classify|regress|predict))", re.ASCII)
 _STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?)", re.ASCII)
+# Bytes of a body, or values of a reply, above which a thread reads or writes the JSON.
 _LARGE = 65536
 
 

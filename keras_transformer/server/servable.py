@@ -18,6 +18,7 @@ from keras_transformer.server.signature import Arrays, Signature, Spec
 CARD = "export.json"
 WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_WARMUP = 1000
+"""Most warm-up requests that TensorFlow Serving accepts."""
 
 
 @dataclass

@@ -137,7 +137,7 @@ def find_versions(folder: Path) -> tuple[dict[int, Path], dict[str, str]]:
     """Find the version folders of a model.
 
     Returns:
-        Version folders by number, and, by name, why other folders with a number are ignored.
+        Version folders by number, and by name the reason why another numbered folder is ignored.
     """
     found: dict[int, Path] = {}
     ignored = {}

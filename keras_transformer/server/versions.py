@@ -20,7 +20,7 @@ from keras_transformer.server.settings import Policy, ServeError, Settings, find
 
 log = logging.getLogger("keras_transformer.serve")
 
-# Retired versions that the status still lists.
+# Most retired versions that the status lists.
 _MAX_RETIRED = 10
 
 Files = frozenset[tuple[str, int, int]]

@@ -91,7 +91,7 @@ def next_version(directory: Path, wanted: int | None) -> int:
 
 
 def _check_folder(directory: Path) -> None:
-    """Refuse a path that neither is nor can become a writable folder."""
+    """Refuse a path that is not, and cannot become, a writable folder."""
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     if not existing.is_dir():
         other = f"{existing}, which is not a folder"

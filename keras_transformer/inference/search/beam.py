@@ -4,7 +4,7 @@ Each step extends the W live hypotheses of a sentence and keeps the 2 W best ext
 Those that end with END compete for the N places of the finished set and are never extended
 again; the W best of the others stay alive (at most W of the 2 W end, one for each parent).
 A sentence is done when no live hypothesis can enter its best finished ones any more, or at its
-limit; from then on it is frozen, whatever the rest of the batch does.
+limit; from then on it does not change, whatever the rest of the batch does.
 
 Shapes: B batch, W beam width, R rows (B * W), N hypotheses returned, K candidates of a row,
 V vocabulary, T tokens so far, START counted.
@@ -166,7 +166,7 @@ class BeamSearch:
         total = tf.maximum(loop.live.log_probabilities[:, :, None] + added, NEG_INF)
         flat = tf.reshape(total, [-1, self.beam * width])  # (B, W * K)
         log_probabilities, indices = tf.math.top_k(flat, 2 * self.beam)
-        tokens = tf.reshape(candidates.tokens, [-1, self.beam * width])
+        tokens = tf.reshape(candidates.tokens, [-1, self.beam * width])  # (B, W * K)
         return _Extensions(
             log_probabilities, indices // width, tf.gather(tokens, indices, batch_dims=1)
         )

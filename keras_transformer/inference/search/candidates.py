@@ -123,7 +123,8 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
     blocks = tf.reshape(values, [-1, number, block])  # (R, V / block, block)
     kept = tf.minimum(count, number)
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), kept, sorted=False)  # (R, K)
-    rest = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, kept * block])
+    rest = tf.gather(blocks, chosen, batch_dims=1)  # (R, K, block)
+    rest = tf.reshape(rest, [-1, kept * block])  # (R, K * block)
     best, places = tf.math.top_k(rest, count)
     columns = tf.gather(chosen, places // block, batch_dims=1) * block + places % block
     # A padded column is returned only for a value of -inf; clip it to one that exists.

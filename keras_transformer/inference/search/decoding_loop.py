@@ -1,4 +1,4 @@
-"""The decoding loop: it drops finished sentences every 16 steps.
+"""Decoding loop that drops finished sentences every 16 steps, or earlier.
 
 A finished sentence costs as much in a step as an unfinished one, and a cache with room for the
 longest output costs as much in the first step as in the last. So the loop over steps pauses:
@@ -19,9 +19,9 @@ from keras_transformer.inference.search.step_function import State, Steps
 from keras_transformer.special_tokens import PAD
 
 STEPS = 16
-"""Most steps between two pauses; the caches get room for as many."""
+"""Maximum number of steps between two pauses; the caches get room for as many."""
 MAX_FINISHED = 0.25
-"""Share of finished sentences above which the loop pauses early to drop them."""
+"""Fraction of finished sentences above which the loop pauses early to drop them."""
 
 
 class Loop(Protocol):
