@@ -17,7 +17,7 @@ COMMANDS = {
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
 }
-"""The entry points, which ``python -m keras_transformer.NAME`` runs too."""
+"""Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -117,7 +117,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
 
 
 def _languages(own: Namespace) -> tuple[str, str]:
-    """Return source and target language: the user's, else the run's."""
+    """Return source and target language, from the options or else from the run."""
     source, target = own.source_language, own.target_language
     if own.run is not None:
         from keras_transformer.run import Run

@@ -69,7 +69,7 @@ def output_file(path: str, option: str) -> Iterator[Path]:
 
 
 def output_path(path: str, option: str) -> Path:
-    """Resolve the links of an output path, so that they stay links.
+    """Resolve the symbolic links of an output path: writing must replace the file, not a link.
 
     Raises:
         UsageError: ``path`` is a folder, or its folder does not exist.

@@ -1,4 +1,4 @@
-"""Batch plan: which pairs form a batch in which step, a pure function of seed and epoch.
+"""Batch plan: the pairs of the batch of each step, as a pure function of seed and epoch.
 
 No random stream continues from epoch to epoch: epoch 7 of seed 1 is the same whether the run
 began at its first step or was resumed there.

@@ -25,7 +25,7 @@ _INVISIBLE = frozenset(
 )
 
 # Control characters that separate words; all others are removed. NUL is in neither group,
-# because a SentencePiece rule cannot contain it: it is spelled by its byte.
+# because a SentencePiece rule cannot contain it; it is encoded as its byte.
 _SEPARATORS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029\u1680")
 
 

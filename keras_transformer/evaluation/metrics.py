@@ -26,7 +26,7 @@ _TOKENIZERS = {
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 References = Sequence[Sequence[str | None]]
-"""Sets of references, each with one for each sentence; None if a sentence has no further one."""
+"""Sets with one reference for each sentence; None where a sentence has no further one."""
 
 
 class EvaluationError(UserError):

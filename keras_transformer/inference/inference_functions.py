@@ -1,4 +1,4 @@
-"""Compiled inference functions: ids in; hypotheses, scores and attention out.
+"""Compiled inference functions, from ids to hypotheses, scores and attention.
 
 Each function is traced once for all shapes. AutoGraph is off: no Python control flow has to
 become graph operations, and its analysis would take most of the time of the first call.

@@ -1,4 +1,4 @@
-"""Translator: encodes lines, batches them by length, searches, and detokenises.
+"""Translator: encoding of lines, batches by length, search and detokenization.
 
 Shapes: B batch, S source length, T target length.
 """
@@ -52,7 +52,7 @@ Progress = Callable[[int], None]
 
 
 class Translator:
-    """Translates and scores lines with one model.
+    """Translation and scoring of lines with one model.
 
     Sentences of similar length are batched; the result for a line does not depend on the
     others. One graph serves all shapes.

@@ -139,7 +139,7 @@ class Service:
 
 
 class _ReplyMiddleware:
-    """Adds headers to every reply, counts it and logs it."""
+    """Middleware that adds headers to every reply, counts it and logs it."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app = app

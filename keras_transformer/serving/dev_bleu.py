@@ -21,7 +21,7 @@ def dev_bleu(
     settings: ExportSettings,
     log: Log,
 ) -> dict[str, Any] | None:
-    """Measure BLEU of an export, and compare it with float32 weights if it stores others.
+    """Measure BLEU of an export; for other than float32 weights, compare it with float32.
 
     Args:
         run: The exported run.

@@ -15,7 +15,7 @@ from keras_transformer.inference.search.hypotheses import NEG_INF
 from keras_transformer.special_tokens import PAD
 
 NO_TOKEN = -1
-"""Fills up lists of ids."""
+"""Padding of lists of ids."""
 
 # Columns of a block in ``top_k``: a size that divides the vocabulary saves a copy.
 _BLOCK_SIZES = range(48, 257)

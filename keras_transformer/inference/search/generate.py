@@ -37,7 +37,7 @@ def generate(
     max_extra: tf.Tensor | None = None,
     required: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """Translate a batch as a configuration says: by beam search, greedy search or sampling.
+    """Translate a batch with the configured search: beam search, greedy search or sampling.
 
     Several hypotheses may have the same text, because it can be segmented in several ways. So a
     beam search for more than one returns twice as many, from which the module ``n_best`` selects
