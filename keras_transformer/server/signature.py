@@ -62,7 +62,7 @@ class Signature:
 
     @property
     def by_row(self) -> bool:
-        """Return whether all inputs and outputs have the batch first, so that rows can be divided."""
+        """Return whether all inputs and outputs have the batch first: rows can then be divided."""
         return all(spec.by_row for spec in [*self.inputs.values(), *self.outputs.values()])
 
     @property

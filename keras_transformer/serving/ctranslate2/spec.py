@@ -171,7 +171,7 @@ class _SpecBuilder:
         spec.beta = self._array(layer.beta)
 
     def _array(self, values: Any) -> np.ndarray:
-        """Return a cast copy: CTranslate2 quantizes in place, and needs torch to cast to bfloat16."""
+        """Return a cast copy: CTranslate2 quantizes in place, and casts to bfloat16 with torch."""
         bfloat16 = self.dtype == "bfloat16"
         return np.array(values).astype(tf.bfloat16.as_numpy_dtype if bfloat16 else np.float32)
 
