@@ -1,4 +1,4 @@
-"""Shared parts of the clients: errors, retries, options, exit status."""
+"""Parts that the clients share: errors, retries, options, exit status."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class TransientFailure(Exception):
 class Retries:
     """Exponential backoff with jitter.
 
-    The wait doubles each time. Half of it is random, so that clients that failed together do not
-    return together.
+    The wait doubles each time. Half of it is random, so that clients that failed at the same
+    time do not retry at the same time.
 
     Args:
         attempts: Greatest number of attempts for one request.
-        first: Seconds before the second attempt.
-        most: Longest wait in seconds, whatever the server asks for.
+        first_wait: Seconds before the second attempt.
+        max_wait: Longest wait in seconds, whatever the server asks for.
     """
 
     attempts: int = 5
-    first: float = 0.25
-    most: float = 20.0
+    first_wait: float = 0.25
+    max_wait: float = 20.0
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def call(self, send: Callable[[], Result]) -> Result:
@@ -74,11 +74,11 @@ class Retries:
             try:
                 return send()
             except TransientFailure as error:
-                if not self.again(attempt, error.retry_after):
+                if not self.wait_for_attempt(attempt, error.retry_after):
                     raise Failure(f"{error} ({attempt} tries)") from None
             attempt += 1
 
-    def again(self, attempt: int, at_least: float = 0.0) -> bool:
+    def wait_for_attempt(self, attempt: int, at_least: float = 0.0) -> bool:
         """Wait before the next attempt.
 
         Args:
@@ -90,9 +90,9 @@ class Retries:
         """
         if attempt >= self.attempts or self._stopped.is_set():
             return False
-        bound = self.first * 2 ** (attempt - 1)
+        bound = self.first_wait * 2 ** (attempt - 1)
         wait = max(bound / 2 + random.uniform(0, bound / 2), at_least)
-        return not self._stopped.wait(min(wait, self.most))
+        return not self._stopped.wait(min(wait, self.max_wait))
 
     def stop(self) -> None:
         """End all waits: the results are no longer needed."""
@@ -100,13 +100,13 @@ class Retries:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the model's name; a server does not list the names that it has."""
+    """Add the option for the model's name, required because servers do not list their models."""
     parser.add_argument(
         "--model",
         metavar="NAME",
         required=True,
-        help="name of the model in the server's configuration; by default the last part of the "
-        "folder that it was exported into",
+        help="name of the model in the server's configuration, usually that of the folder that it "
+        "was exported into",
     )
 
 
@@ -189,7 +189,7 @@ def exit_status(program: Callable[[], int | None]) -> int:
         program: Returns its exit status, None for 0.
 
     Returns:
-        Its status, or 1 the server failed, 2 wrong request, 130 interrupted, 141 output closed.
+        Its status, or 1: the server failed, 2: wrong request, 130: interrupted, 141: output closed.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # UTF-8 in any locale
@@ -203,7 +203,7 @@ def exit_status(program: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Python flushes once more at its end, which must not fail again.
+        # Python flushes once more at exit; send that to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status or 0

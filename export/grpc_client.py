@@ -71,15 +71,15 @@ FLOAT, STRING, BOOL = 1, 7, 10
 
 
 class GrpcClient:
-    """Calls ``Predict`` of one model; may be used from several threads.
+    """Client of one model's ``Predict`` method, for use in several threads.
 
     Args:
-        channel: To the server.
-        model: Its name in ``models.config``.
+        channel: Channel to the server.
+        model: Name of the model in ``models.config``.
         version: A version number; default: the newest loaded version.
         label: A label instead of a version number.
         deadline: Seconds for one attempt.
-        retries: Repetition of failed requests.
+        retries: How failed requests are repeated.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Lines in, translations out: reading, batches in flight, printing in order."""
+"""Translation of lines: reading, batches in flight, printing in order."""
 
 from __future__ import annotations
 

@@ -5,9 +5,10 @@
 
 Without --rate each connection sends its next request after the last reply (closed loop), which
 measures the greatest throughput. With --rate requests start at fixed times (open loop), and
-latency counts from when a request was due, which includes the queue of a busy server. Requests
-are not repeated. The default server is this machine's. Exit status: 0 done, 1 requests failed or
-none had a reply, 2 the server refuses them (no such model or signature) or an option is wrong.
+latency counts from the time when a request was due, so it includes the wait for a free
+connection. Requests are not repeated. The default server is this machine's. Exit status: 0 done,
+1 requests failed or none had a reply, 2 the server refuses them (no such model or signature) or an
+option is wrong.
 """
 
 from __future__ import annotations
@@ -206,12 +207,12 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    result = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
-    add_url(made)
-    add_model(made)
+    add = result.add_argument
+    add_url(result)
+    add_model(result)
     add("--signature", default="translate", help="signature that takes text (%(default)s)")
     add("--connections", type=positive, default=8, help="connections (%(default)s)")
     add("--seconds", type=positive_number, default=10.0, help="duration (%(default)s)")
@@ -220,7 +221,7 @@ def parser() -> argparse.ArgumentParser:
     add("--file", type=Path, metavar="FILE", help="sentences to choose from, UTF-8 lines")
     add("--timeout", type=positive_number, default=35.0, help="seconds per reply (%(default)s)")
     add("--json", action="store_true", help="print one JSON object")
-    return made
+    return result
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -32,20 +32,20 @@ from client import (
 )
 from lines import translate
 
-# Overload, a model that is being replaced, a time-out in the server.
+# Overload; a model that is being replaced; a timeout in the server.
 TRANSIENT = {429, 503, 504}
 
 
 class RestClient:
-    """Calls ``:predict`` of one model; may be used from several threads.
+    """Client of one model's ``:predict`` method, for use in several threads.
 
     Args:
         url: Scheme, host and port of the server.
-        model: Its name in ``models.config``.
+        model: Name of the model in ``models.config``.
         version: A version number; default: the newest loaded version.
         label: A label instead of a version number.
         timeouts: Seconds to connect, and seconds to wait for a reply.
-        retries: Repetition of failed requests.
+        retries: How failed requests are repeated.
     """
 
     def __init__(

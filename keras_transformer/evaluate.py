@@ -17,7 +17,7 @@ sacreBLEU, each with its signature.
   python -m keras_transformer.evaluate --run runs/en-de --source F.en --reference F.de [--json]
       line by line; several files after --reference are several references
   python -m keras_transformer.evaluate --run runs/phrasebook --data builtin:phrasebook:test
-      a corpus; a sentence with several rows is translated once, and all are its references
+      a corpus; a repeated sentence is translated once, with all its references
   python -m keras_transformer.evaluate --run runs/en-de --source F.en --lowercase --moses \\
       --reference F.lc.norm.tok.de
       against published references that are lower-cased and tokenised

@@ -22,13 +22,16 @@ with tokenizer, search and detokenizer inside.
   python -m keras_transformer.export --run runs/en-de --to export/models/en-de --version 7 \\
       --search.beam 4 --search.alpha 0.6 --search.n_best 4 --dtype bfloat16
 
-These are fixed in the export, and written to its model card export.json: beam width, length
-penalty (search.alpha), number of translations of the signature nbest (search.n_best; if it is 1,
-the beam width), longest translation (search.max_extra tokens more than its source),
-search.min_length, search.no_repeat_ngram, longest source (--max_tokens; longer text is cut, and
-the reply says so), weights (--dtype). The signature options takes alpha and max_extra with each
-sentence, clipped to 0 to 10 and to 0 to the exported value. Sampling (search.sample) cannot be
-exported.
+Fixed in the export, and written to its model card export.json, are:
+  search.beam              beam width
+  search.alpha             length penalty
+  search.n_best            translations of the signature nbest; 1 stands for the beam width
+  search.max_extra         longest translation: this many tokens more than its source
+  search.min_length, search.no_repeat_ngram
+  --max_tokens             longest source; longer text is cut, and the reply says so
+  --dtype                  type of the weights
+The signature options takes alpha (0 to 10) and max_extra (0 to the exported value) with each
+sentence; other values are clipped. Sampling (search.sample) cannot be exported.
 
 Signatures; the batch is the first dimension of each input and output:
   serving_default, translate   text -> translation, score, truncated
@@ -40,15 +43,15 @@ Signatures; the batch is the first dimension of each input and output:
 
 The version appears complete or not at all, after a check for everything that TensorFlow Serving
 refuses. It translates the first sentences of the run's dev set, and its BLEU is written to the
-card; weights of fewer bits must keep the run's BLEU, or nothing is written.
+card; if bfloat16 or int8 weights lose more than --max_bleu_loss, nothing is written.
 
   python -m keras_transformer.export --run runs/en-de --to models/en-de --format ctranslate2
       for the engine CTranslate2, with the package ctranslate2 installed
 
-This version holds the network (model.bin), the SentencePiece models and the card; the card's
-translate_batch holds the arguments of the engine's method for the same choices. Two of them
-differ there: the length penalty is length^alpha, and max_extra counts from the longest source
-allowed. The engine has no ALiBi, and values must be as wide as keys.
+This version holds the network (model.bin), the SentencePiece models and the card. The card's
+translate_batch holds the same options as arguments of the engine's method of that name. Two have
+another meaning there: the length penalty is length^alpha, and max_extra counts from the longest
+source allowed. The engine has no ALiBi, and needs values as wide as keys.
 
 Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
 behind; the leftovers of a killed export are removed by the next one into the same folder."""
@@ -60,13 +63,13 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("export", MANUAL, ["search"])
     add_run(parser)
     parser.add_argument(
-        "--to", metavar="DIR", help="Folder of the versions; its last name is the model's name."
+        "--to", metavar="DIR", help="Folder of the versions; its name is the model's."
     )
     parser.add_class_arguments(ExportSettings)
     options = load_config(parser, argv)
     path = run_path(options)
     if options.own.to is None:
-        raise UsageError("--to DIR is missing: the folder in which versions are put")
+        raise UsageError("--to DIR is missing: the folder of the versions")
     folder = Path(options.own.to)
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     settings = ExportSettings(**{name: options.own[name] for name in names})

@@ -26,9 +26,9 @@ same folder.
       localhost:8501/v1/models/en-de:predict
 
 DIR holds the versions, in numbered folders. A new version is loaded beside the old one and
-replaces it when it is ready; no request is lost. A version that cannot be loaded is skipped and
-logged; the newest one that can be loaded answers, and the other is tried again when its files
-change. If no version can be loaded, the exit status is 2.
+replaces it when it is ready; no request is lost. A version that cannot be loaded is skipped,
+logged, and tried again when its files change; meanwhile the newest loaded version is used. If no
+version can be loaded, the exit status is 2.
 
   GET  /v1/models/NAME                      state of the versions; 200 when ready
   GET  /v1/models/NAME/metadata             signatures
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     service = Service(folder, settings, labels, log_requests=log_requests)
     if not asyncio.run(serve(service, listener)):
-        # A thread that still runs the model keeps the process alive.
+        # A thread that still runs the model would keep the process alive.
         sys.stderr.flush()
         os._exit(1)
 

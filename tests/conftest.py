@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -20,6 +21,9 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
+
+# Traced graphs are many small objects that stay: full collections would visit them again and again.
+gc.set_threshold(50_000, 50, 1_000)
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "")

@@ -249,7 +249,7 @@ def test_a_damaged_newest_version_does_not_keep_the_server_down(serve, models, t
     log = "".join(server.lines)
     assert "starting TensorFlow" in log
     assert "loading version 2 of toy" in log
-    assert "WARNING version 2 is not served; 1 answers" in log
+    assert "WARNING version 2 is not served; version 1 is used" in log
     file.write_bytes(whole)
     server.wait_for("version 1 retired")
     assert server.predict("hello") == ["HELLO?0"]
@@ -272,7 +272,7 @@ def test_the_server_ends_after_the_grace_period(serve):
     assert server.end(signal.SIGINT) == 1
     assert 1 <= time.monotonic() - started < 20
     client.join()
-    assert "what was still running is lost" in "".join(server.lines)
+    assert "unfinished requests are lost" in "".join(server.lines)
 
 
 @pytest.mark.slow

@@ -87,13 +87,13 @@ def test_file_to_standard_output(
         ([], ""),
         (
             [2],
-            "1 translation stopped at the greatest length (search.max_extra) without an end: "
-            "of line 2\n",
+            "1 translation stopped at the length limit (search.max_extra) without an end token: "
+            "line 2\n",
         ),
         (
             range(3, 10),
-            "7 translations stopped at the greatest length (search.max_extra) without "
-            "an end: of line 3, 4, 5, 6, 7, ...\n",
+            "7 translations stopped at the length limit (search.max_extra) without "
+            "an end token: lines 3, 4, 5, 6, 7, ...\n",
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_an_output_longer_than_the_input_is_refused(
     out = lines_in(tmp_path, "out.txt", "1\n2\n")
 
     assert translate.main(["--run", "r", path, "--output", out, "--append"]) == 2
-    assert "the output has 2 lines already" in capsys.readouterr().err
+    assert "the output already has 2 lines" in capsys.readouterr().err
     assert Path(out).read_text() == "1\n2\n"
 
 

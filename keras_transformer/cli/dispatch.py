@@ -1,4 +1,4 @@
-"""The console script ``keras-translate``: one command in front of all entry points."""
+"""The console script ``keras-translate``: one command for all entry points."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ COMMANDS = {
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
 }
-"""The entry points, which ``python -m keras_transformer.NAME`` runs too."""
+"""Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the entry point that the first word names; return its exit status."""
+    """Run the entry point named by the first argument; return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
         print(_manual())

@@ -26,8 +26,12 @@ def add_options(parser: Parser) -> None:
     add_translator(parser)
     add = parser.add_argument
     add("--source", metavar="FILE", help="Sentences to translate, UTF-8, .gz too.")
-    add("--reference", metavar="FILE", nargs="+", help="Their translations; one file or more.")
-    add("--data", metavar="SPEC", help="A corpus instead of both, written as for data.train.")
+    add("--reference", metavar="FILE", nargs="+", help="Reference translations; one file or more.")
+    add(
+        "--data",
+        metavar="SPEC",
+        help="Corpus, as for data.train, instead of --source and --reference.",
+    )
     add("--hypotheses", metavar="FILE", help="Finished translations to evaluate, without a run.")
     add("--against", metavar="FILE", help="Another system's translations to compare with.")
     add("--output", metavar="FILE", help="Save the translations, detokenised.")
@@ -88,12 +92,12 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     from keras_transformer.evaluation.results import evaluation_results
 
     evaluation_set = _evaluation_set(own, source_language, target_language)
-    others = list(read_lines(Path(own.against))) if own.against else None
+    baseline = list(read_lines(Path(own.against))) if own.against else None
     # Refuse incomparable texts before the translation, not after it.
     tokenize = "none" if own.moses else own.tokenize
     metrics.metrics(target_language, bool(own.lowercase), tokenize)
-    if others is not None:
-        metrics.check_counts(others, evaluation_set.references)
+    if baseline is not None:
+        metrics.check_counts(baseline, evaluation_set.references)
     speed: dict[str, float | None] = {"seconds": None, "tokens_per_second": None}
     if own.hypotheses is not None:
         hypotheses = list(read_lines(Path(own.hypotheses)))
@@ -107,13 +111,13 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
         lowercase=bool(own.lowercase),
         tokenize=tokenize,
         moses=bool(own.moses),
-        baseline=others,
+        baseline=baseline,
     )
     return scores | speed
 
 
 def _languages(own: Namespace) -> tuple[str, str]:
-    """Return source and target language: the user's, else the run's."""
+    """Return source and target language, from the options or else from the run."""
     source, target = own.source_language, own.target_language
     if own.run is not None:
         from keras_transformer.run import Run

@@ -1,4 +1,4 @@
-"""The frame of an entry point: exit status, error messages, signals, import of TensorFlow.
+"""Common parts of the entry points: exit status, error messages, signals, TensorFlow import.
 
 TensorFlow is imported after the options are read, so that ``--help`` and a mistyped option
 answer at once.
@@ -24,11 +24,11 @@ from keras_transformer.errors import UserError
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
-# TensorFlow 2.21 prints these while it is imported, whatever TF_CPP_MIN_LOG_LEVEL says:
+# TensorFlow 2.21 prints these while it is imported, whatever the value of TF_CPP_MIN_LOG_LEVEL:
 # its logging has not read the variable yet.
 _IMPORT_LOG = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
 
-# Errors of a write that are no fault of the program; many come without a file name.
+# Write errors that the program does not cause; many come without a file name.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
@@ -109,15 +109,15 @@ def import_tensorflow() -> None:
 def _without_import_log() -> Iterator[None]:
     """Hold back writes to file descriptor 2, then write all but the lines of ``_IMPORT_LOG``."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
             yield
         finally:
             sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
             held.seek(0)
             for line in held:
                 if not _IMPORT_LOG.match(line):

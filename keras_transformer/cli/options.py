@@ -1,4 +1,4 @@
-"""Options of the entry points, and the configuration files that they name."""
+"""Options of the entry points, and the configuration files that ``--config`` names."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Options:
             ConfigError: An unknown preset or an invalid value.
         """
         if base is None and self.preset is None:
-            return self._over("demo" if self.corpus.startswith("builtin:") else "tiny", None)
-        return self._over(self.preset, base)
+            return self._build("demo" if self.corpus.startswith("builtin:") else "tiny", None)
+        return self._build(self.preset, base)
 
-    def _over(self, preset: str | None, base: Config | None) -> Config:
+    def _build(self, preset: str | None, base: Config | None) -> Config:
         if preset is None:
             return from_dict(self.given, base)
         presets.preset(preset)  # refuses an unknown name
@@ -81,7 +81,7 @@ class Options:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
-    """Merge nested dictionaries; where both have a value, ``second`` wins."""
+    """Return two nested dictionaries merged; where both have a value, ``second`` wins."""
     result = dict(first)
     for name, value in second.items():
         both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
@@ -120,7 +120,7 @@ def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser
     parser = bare_parser(name, description)
     parser.sections = tuple(sections)
     whole = len(sections) == len(SECTIONS)
-    rest = f" Only {' and '.join(sections)} is read. Fields left out come from the run."
+    rest = f" Only the section {' and '.join(sections)} is read; other fields come from the run."
     parser.add_argument(
         "--config",
         metavar="FILE.yaml",
@@ -143,7 +143,7 @@ def _add_section(parser: Parser, section: str) -> None:
     parser.add_class_arguments(SECTIONS[section], section)
     for action in compat.actions(parser):
         if action.option_strings == [f"--{section}"]:
-            action.help = argparse.SUPPRESS  # a whole section in one option: --config does it
+            action.help = argparse.SUPPRESS  # a whole section as one option; --config replaces it
         elif action.dest.startswith(f"{section}."):
             name = action.dest.partition(".")[2]
             values = [(key, preset.get(section, {})) for key, preset in presets.PRESETS.items()]

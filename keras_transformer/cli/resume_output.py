@@ -1,4 +1,4 @@
-"""Continuation of an output file after a killed translation."""
+"""Continuation of the output file of an interrupted translation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from keras_transformer.cli.messages import UsageError
 
 
 @contextlib.contextmanager
-def appended(place: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
+def continue_output(path: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
     """Open an output to continue it; yield the stream and the number of input lines done.
 
     An incomplete last line is cut off.
 
     Args:
-        place: The file; created if it does not exist.
+        path: The file; created if it does not exist.
         numbered: Whether each input line has several output lines, which begin with its number
             and a tab. The lines of the last number are cut off too, since some may be missing.
 
@@ -28,28 +28,28 @@ def appended(place: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
         UsageError: Not a regular file, or lines without the expected numbers.
         FileError: Another process is writing it.
     """
-    if place.exists() and not place.is_file():
-        raise UsageError(f"--append: expected a regular file, {place} is none")
-    with place.open("a", encoding="utf-8", newline="\n") as stream, system.lock(place):
-        done, size = completed(place, numbered)
-        os.truncate(place, size)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--append: expected a regular file, {path} is not one")
+    with path.open("a", encoding="utf-8", newline="\n") as stream, system.lock(path):
+        done, size = completed_lines(path, numbered)
+        os.truncate(path, size)
         yield stream, done
 
 
-def completed(place: Path, numbered: bool) -> tuple[int, int]:
+def completed_lines(path: Path, numbered: bool) -> tuple[int, int]:
     """Return the number of input lines done in an output, and the bytes of their lines.
 
     Args:
-        place: The output.
-        numbered: As in ``appended``.
+        path: The output.
+        numbered: As in ``continue_output``.
     """
     done = size = position = 0
-    with place.open("rb") as file:
+    with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 break
             if numbered:
-                number = _number(place, line, raw)
+                number = _number(path, line, raw)
                 if number != done + 1:  # the first line of the next number
                     done, size = number - 1, position
             else:
@@ -58,11 +58,11 @@ def completed(place: Path, numbered: bool) -> tuple[int, int]:
     return done, size
 
 
-def _number(place: Path, line: int, raw: bytes) -> int:
+def _number(path: Path, line: int, raw: bytes) -> int:
     start, tab, _ = raw.partition(b"\t")
     if not tab or not start.isdigit() or int(start) < 1:
         raise UsageError(
-            f"--append: {place}, line {line}: expected the number of an input line and a tab, "
+            f"--append: {path}, line {line}: expected the number of an input line and a tab, "
             "as search.n_best above 1 writes them"
         )
     return int(start)
@@ -82,7 +82,7 @@ def skip(lines: Iterator[str], done: int, name: str) -> Iterator[str]:
     found = sum(1 for _ in itertools.islice(lines, done))
     if found < done:
         raise UsageError(
-            f"--append: the output has {done} lines already, expected as many of {name} or more, "
-            f"got {found}"
+            f"--append: the output already has {done} lines; expected at least as many in "
+            f"{name}, got {found}"
         )
     return lines

@@ -43,8 +43,8 @@ def output(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     with (
-        output_file(path, "--output") as place,
-        place.open("w", encoding="utf-8", newline="\n") as stream,
+        output_file(path, "--output") as writable,
+        writable.open("w", encoding="utf-8", newline="\n") as stream,
     ):
         yield stream
 
@@ -60,29 +60,29 @@ def output_file(path: str, option: str) -> Iterator[Path]:
     Raises:
         UsageError: ``path`` is a folder, or its folder does not exist.
     """
-    place = output_path(path, option)
-    if place.exists() and not place.is_file():  # a device or a pipe cannot be replaced
-        yield place
+    target = output_path(path, option)
+    if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
+        yield target
         return
-    with system.atomic_file(place) as partial:
+    with system.atomic_file(target) as partial:
         yield partial
 
 
 def output_path(path: str, option: str) -> Path:
-    """Resolve the links of an output path, so that they stay links.
+    """Resolve the symbolic links of an output path: writing must replace the file, not a link.
 
     Raises:
         UsageError: ``path`` is a folder, or its folder does not exist.
     """
-    place = Path(os.path.realpath(path))
-    if place.is_dir() or not place.parent.is_dir():
-        found = "a folder" if place.is_dir() else "no such folder"
+    target = Path(os.path.realpath(path))
+    if target.is_dir() or not target.parent.is_dir():
+        found = "a folder" if target.is_dir() else "no such folder"
         raise UsageError(f"{option} {path}: expected a file to write, found {found}")
-    return place
+    return target
 
 
 def shows_progress(to_file: bool = False) -> bool:
-    """Return whether to show a progress bar: on a terminal that does not show the output too.
+    """Return whether to show a progress bar: on a terminal that does not also show the output.
 
     Args:
         to_file: Whether the output goes to a file, not to standard output.

@@ -33,7 +33,7 @@ def run_path(options: Options) -> Path:
 
 
 def add_translator(parser: Parser) -> None:
-    """Add ``--run`` and the options of computation, which change results by rounding only."""
+    """Add ``--run`` and the options of computation, which change results only by rounding."""
     add_run(parser)
     parser.add_argument(
         "--dtype",
@@ -47,7 +47,7 @@ def add_translator(parser: Parser) -> None:
         type=int,
         metavar="N",
         help="Batches computed in parallel, which share the cores. Left out: one per core, or "
-        "one in all with a GPU. 1 answers a single sentence of a large model sooner.",
+        "one in all with a GPU. 1 translates a single sentence with a large model sooner.",
     )
 
 
@@ -71,7 +71,7 @@ def load_translator(options: Options) -> Translator:
 
 
 def _share_cores(workers: int | None) -> int:
-    """Divide the cores among ``workers`` before TensorFlow takes them all; None chooses."""
+    """Divide the cores among ``workers``, None for the default number, before TensorFlow starts."""
     import tensorflow as tf
 
     if workers is None:

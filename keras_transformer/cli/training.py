@@ -24,8 +24,8 @@ def add_options(parser: Parser) -> None:
     add(
         "--resume",
         action="store_true",
-        help="Resume the run. Its configuration is in its folder; only search.* and those train "
-        f"options can change that change no result: {', '.join(RESUMABLE)}.",
+        help="Resume the run with the configuration in its folder. Only search.* and these train "
+        f"options may change: {', '.join(RESUMABLE)}.",
     )
     add(
         "--accept_changes",
@@ -39,7 +39,7 @@ def add_options(parser: Parser) -> None:
         default="auto",
         metavar="SPEC",
         help="auto: all GPUs, or the CPU if there is none; cpu; gpu; gpu:N: the first N GPUs; "
-        "cpu:N: the CPU as N devices, to try several devices on any machine.",
+        "cpu:N: the CPU as N devices, to try training on several devices without GPUs.",
     )
     add(
         "--workers",
@@ -69,7 +69,7 @@ def run_folder(options: Options) -> Path:
         return Path(options.own.run)
     kind, _, name = options.corpus.partition(":")
     if kind != "builtin":
-        raise UsageError("--run DIR is missing: the run folder to make")
+        raise UsageError("--run DIR is missing: the run folder to create")
     return Path("runs") / name.partition(":")[0]
 
 
@@ -82,7 +82,7 @@ def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:
         run: The run folder.
 
     Returns:
-        False if this process is to train itself: alone, or as one of the workers.
+        False if this process has to train: alone, or as one of the workers.
 
     Raises:
         UsageError: An invalid number.

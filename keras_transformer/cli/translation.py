@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Parser
-from keras_transformer.cli.resume_output import appended, skip
+from keras_transformer.cli.resume_output import continue_output, skip
 from keras_transformer.cli.streams import (
     output,
     output_file,
@@ -24,7 +24,7 @@ from keras_transformer.cli.streams import (
 from keras_transformer.cli.trained_model import add_translator
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.attention_file import Add
+    from keras_transformer.inference.attention_file import AddLine
     from keras_transformer.inference.translator import Progress, Translation, Translator
 
 NAMED_LINES = 5
@@ -40,11 +40,11 @@ def add_options(parser: Parser) -> None:
     add(
         "--append",
         action="store_true",
-        help="Continue the file of --output: as many input lines are skipped as it has lines, "
-        "after an incomplete last line is cut off. The file then grows line by line; without "
-        "--append it appears when all is done.",
+        help="Continue the file of --output: remove an incomplete last line, skip the input lines "
+        "that are done, and write line by line. Without --append the file appears when all is "
+        "done.",
     )
-    add("--prefix", metavar="FILE", help="Text that each translation begins with, line by line.")
+    add("--prefix", metavar="FILE", help="Beginnings of the translations, line by line.")
     add("--scores", action="store_true", help="Print scores too.")
     add("--alignment", action="store_true", help="Print links between words too.")
     add(
@@ -63,7 +63,7 @@ def check_options(own: Namespace) -> None:
         UsageError: Names the options.
     """
     if own.append and own.output is None:
-        raise UsageError("--append goes on with a file: --output FILE is missing")
+        raise UsageError("--append continues a file: --output FILE is missing")
     if own.append and own.attention is not None:
         raise UsageError("expected --append or --attention, not both: FILE.npz is written whole")
     if own.pieces and not own.alignment:
@@ -71,7 +71,7 @@ def check_options(own: Namespace) -> None:
 
 
 def translate_lines(translator: Translator, own: Namespace) -> None:
-    """Translate the input line by line, and warn of translations without an end.
+    """Translate the input line by line, and warn of translations without an end token.
 
     Args:
         translator: The trained model.
@@ -99,18 +99,20 @@ def translate_lines(translator: Translator, own: Namespace) -> None:
                 unfinished.append(number)
             for row in rows(translation, own, number if numbered else None):
                 stream.write(f"{row}\n")
-            stream.flush()  # complete lines for a reader, and after a kill
+            stream.flush()  # a reader, or a later --append, finds complete lines
     if unfinished:
         print(_warning(unfinished), file=sys.stderr)
 
 
 def _warning(unfinished: Sequence[int]) -> str:
-    named = ", ".join(map(str, unfinished[:NAMED_LINES]))
+    numbers = ", ".join(map(str, unfinished[:NAMED_LINES]))
     more = ", ..." if len(unfinished) > NAMED_LINES else ""
-    kind = "translation" if len(unfinished) == 1 else "translations"
+    translations, lines = "translations", "lines"
+    if len(unfinished) == 1:
+        translations, lines = "translation", "line"
     return (
-        f"{len(unfinished)} {kind} stopped at the greatest length (search.max_extra) without an "
-        f"end: of line {named}{more}"
+        f"{len(unfinished)} {translations} stopped at the length limit (search.max_extra) without "
+        f"an end token: {lines} {numbers}{more}"
     )
 
 
@@ -137,7 +139,7 @@ def _count_lines(own: Namespace) -> int | None:
 def _output(own: Namespace, numbered: bool) -> Iterator[tuple[TextIO, int]]:
     """Open the output; yield the stream and the number of input lines done before."""
     if own.append:
-        with appended(output_path(own.output, "--output"), numbered) as (stream, done):
+        with continue_output(output_path(own.output, "--output"), numbered) as (stream, done):
             yield stream, done
     else:
         with output(own.output) as stream:
@@ -145,14 +147,14 @@ def _output(own: Namespace, numbered: bool) -> Iterator[tuple[TextIO, int]]:
 
 
 @contextlib.contextmanager
-def _attention_output(path: str | None) -> Iterator[Add]:
+def _attention_output(path: str | None) -> Iterator[AddLine]:
     """Yield the function that saves the attention of a line."""
     if path is None:
         yield lambda number, attention: None
         return
     from keras_transformer.inference.attention_file import attention_file
 
-    with output_file(path, "--attention") as place, attention_file(place) as add:
+    with output_file(path, "--attention") as file, attention_file(file) as add:
         yield add
 
 

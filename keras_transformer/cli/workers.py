@@ -27,8 +27,8 @@ _PR_SET_PDEATHSIG = 1  # of Linux
 def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
     """Run ``keras_transformer.train`` in several processes and wait for them.
 
-    If a worker fails, the others, which wait for it, are stopped, and all restart from the last
-    checkpoint. SIGTERM and SIGINT are passed on to all workers and end the launch.
+    If a worker fails, the others are stopped, since they wait for it, and all restart from the
+    last checkpoint. SIGTERM and SIGINT are passed on to all workers and end the launch.
 
     Args:
         words: The options of each worker.
@@ -51,7 +51,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
                 return status
             if attempt < restarts:
                 print(
-                    f"a worker ended with status {status}; all begin again from the last "
+                    f"a worker ended with status {status}; all restart from the last "
                     f"checkpoint ({restarts - attempt - 1} restarts left)",
                     file=sys.stderr,
                     flush=True,
@@ -103,7 +103,7 @@ class _Workers:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Stop the remaining workers: they wait for a lost one, or are about to exit."""
+        """Stop the remaining workers, which wait for a lost one or are about to exit."""
         deadline = time.monotonic() + GRACE
         for process in self._processes:
             process.terminate()

@@ -17,8 +17,8 @@ MAX_SHAPES = 12
 def sort_by_group(group: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Sort stably by group, then by source length.
 
-    All keys are packed into one number if it holds them, which takes a fifth of the time of a
-    lexsort.
+    The keys are packed into one 63-bit number if they fit: sorting it takes a fifth of the time
+    of ``np.lexsort``.
 
     Args:
         group: (N,) whole numbers.
@@ -37,8 +37,8 @@ def sort_by_group(group: np.ndarray, source: np.ndarray) -> np.ndarray:
     return keys & ((1 << bits[2]) - 1)
 
 
-def count_fewest(tokens: CumulativeTokens, limit: int) -> int:
-    """Count the batches of an order where each is as long as ``limit`` tokens a side allow."""
+def min_batch_count(tokens: CumulativeTokens, limit: int) -> int:
+    """Count the batches of an order that are each as long as ``limit`` tokens per side allow."""
     start, count = 0, 0
     while start < len(tokens[0]) - 1:
         start, count = _latest_end(tokens, start, limit), count + 1
@@ -48,14 +48,14 @@ def count_fewest(tokens: CumulativeTokens, limit: int) -> int:
 def even_bounds(tokens: CumulativeTokens, limit: int, count: int) -> np.ndarray:
     """Cut an order into exactly ``count`` batches, as equal as ``limit`` allows.
 
-    Each bound is as close as possible to its even part of the tokens: not so late that its own
-    batch exceeds the limit, not so early that the rest needs more batches than are left. So
-    there is no small batch at the end.
+    Bound k is as close as possible to k / count of the tokens. It is never so late that its own
+    batch exceeds the limit, nor so early that the remaining pairs need more than the remaining
+    batches. So there is no small batch at the end.
 
     Args:
         tokens: Tokens before each position of the order.
-        limit: Most tokens of a side in a batch; a single longer pair is a batch of its own.
-        count: Number of batches, at least ``count_fewest``.
+        limit: Most tokens per side in a batch; a single longer pair is a batch of its own.
+        count: Number of batches, at least ``min_batch_count``.
 
     Returns:
         (count + 1,) bounds, from 0 to N.
@@ -128,7 +128,7 @@ def choose_shapes(
         source: (N,) source lengths.
         target: (N,) target lengths.
         buckets: (N,) from ``length_buckets``.
-        limit: Most positions of a side in a batch, including padding.
+        limit: Most positions per side in a batch, including padding.
 
     Returns:
         The shape of each bucket, and the bounds of the batches in an order sorted by bucket.

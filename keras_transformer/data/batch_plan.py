@@ -1,4 +1,4 @@
-"""Batch plan: which pairs form a batch in which step, a pure function of seed and epoch.
+"""Batch plan: the pairs of the batch of each step, as a pure function of seed and epoch.
 
 No random stream continues from epoch to epoch: epoch 7 of seed 1 is the same whether the run
 began at its first step or was resumed there.
@@ -14,20 +14,20 @@ from keras_transformer.data.batch_bounds import (
     CumulativeTokens,
     Shape,
     choose_shapes,
-    count_fewest,
     even_bounds,
     length_buckets,
+    min_batch_count,
     sort_by_group,
 )
 
 # Targets whose lengths differ by less than about this fraction form a group, in which the pairs
 # are sorted by source length. Wide groups mix better from epoch to epoch and pad the targets
 # more, narrow ones pad the sources more. Measured with 4,096 tokens: 6.7 % padding on Multi30k,
-# 10.5 % on short sentences that fill 63 batches; with 0.1 6.3 and 12.3 %.
+# 10.5 % on short sentences that fill 63 batches; a width of 0.1 gives 6.3 and 12.3 %.
 GROUP_WIDTH = 0.15
 PREFETCH_PAIRS = 200_000
-"""From this many pairs on, the next epoch is planned in a thread during the current one.
-Planning takes about a second for each four million pairs."""
+"""Number of pairs from which on a thread plans the next epoch during the current one. Planning
+takes about a second per four million pairs."""
 
 
 class BatchPlan:
@@ -35,16 +35,17 @@ class BatchPlan:
 
     A batch has at most ``batch_tokens`` real target tokens and as many real source tokens,
     end tokens included; a single longer pair is a batch of its own. The pairs of a batch change
-    with each epoch, the number of batches does not, so one division finds any step.
+    with each epoch, but their number does not, so that dividing a step by it gives its epoch and
+    batch.
 
     Args:
         source_lengths: (N,) tokens of each source, including the end token.
         target_lengths: (N,) the same for the targets.
-        batch_tokens: Most tokens of a side in a batch.
+        batch_tokens: Most tokens per side in a batch.
         seed: Seed of all random choices, together with the epoch.
-        fixed_shapes: Use few shapes instead of little padding, because XLA compiles once for
-            each shape: every batch has one of at most 12, see ``shapes``. Padding then counts
-            towards ``batch_tokens``.
+        fixed_shapes: Give every batch one of at most 12 shapes, see ``shapes``, at the cost of
+            more padding: XLA compiles once for each shape. Padding then counts towards
+            ``batch_tokens``.
 
     Attributes:
         batches_per_epoch: Batches in every epoch.
@@ -89,8 +90,8 @@ class BatchPlan:
             self.batches_per_epoch = len(bounds) - 1
         else:
             orders = [self._order(0, mixed) for mixed in (True, False)]
-            most = max(count_fewest(self._tokens(order), batch_tokens) for order in orders)
-            # Epochs differ by about one batch in thousands; all get the same number.
+            most = max(min_batch_count(self._tokens(order), batch_tokens) for order in orders)
+            # Epochs differ by about one batch in thousands; a reserve gives all the same number.
             self.batches_per_epoch = min(most + most // 200, len(self._source))
 
     def _check(self, batch_tokens: int) -> None:
@@ -132,7 +133,7 @@ class BatchPlan:
             bounds = self._fixed_bounds
         else:
             order = self._order(n, mixed=True)
-            if count_fewest(self._tokens(order), self._limit) > self.batches_per_epoch:
+            if min_batch_count(self._tokens(order), self._limit) > self.batches_per_epoch:
                 order = self._order(n, mixed=False)
             bounds = even_bounds(self._tokens(order), self._limit, self.batches_per_epoch)
         batches = np.split(order, bounds[1:-1])
@@ -175,16 +176,16 @@ class BatchPlan:
         real = self.source_tokens + self.target_tokens
         return 1.0 - real / int((rows * (source + target)).sum())
 
-    def _random(self, epoch: int, use: int) -> np.random.Generator:
-        return np.random.default_rng((self._seed, epoch, use))
+    def _random(self, epoch: int, stream: int) -> np.random.Generator:
+        return np.random.default_rng((self._seed, epoch, stream))
 
     def _order(self, epoch: int, mixed: bool) -> np.ndarray:
         """Sort all pairs by group of target length, then by source length.
 
         Source lengths rise in one group and fall in the next, so that a batch across two groups
         has sources of similar length. ``mixed`` draws the borders between groups at random and
-        lets pairs near a border fall to either side. Without it only pairs of equal lengths
-        are shuffled: the sequence of lengths, hence every cut, is the same in each epoch.
+        lets pairs near a border fall to either side. Otherwise only pairs of equal lengths are
+        shuffled, so that the sequence of lengths, and every batch bound, is the same in each epoch.
         """
         random = self._random(epoch, 0)
         count = len(self._source)
@@ -193,7 +194,7 @@ class BatchPlan:
             group = (blurred + random.random()).astype(np.int32)
         else:
             group = self._target.astype(np.int32)
-        shuffled = random.permutation(count)  # the sort is stable: this decides between ties
+        shuffled = random.permutation(count)  # the sort is stable, so this orders equal keys
         source = np.where(group % 2 == 0, self._source, -self._source)
         return shuffled[sort_by_group(group[shuffled], source[shuffled])]
 
@@ -212,7 +213,7 @@ class _PlannedEpoch:
         self.epoch = epoch
         self._plan = plan
         self._batches: list[np.ndarray] | None = None
-        # A daemon thread, so that no program waits at its end for an epoch it will not use.
+        # A daemon thread, so that a program ends without waiting for an epoch that it does not use.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

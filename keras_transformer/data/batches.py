@@ -14,14 +14,14 @@ from keras_transformer.data.store import EncodedStore
 
 @dataclasses.dataclass(frozen=True)
 class Shards:
-    """Consecutive shards of every batch, one for each device of a worker."""
+    """Division of every batch into shards, and the consecutive shards of one worker."""
 
     total: int = 1
-    """Shards of a batch: devices of all workers."""
+    """Shards per batch: the devices of all workers."""
     first: int = 0
-    """Index of the worker's first shard."""
+    """Index of this worker's first shard."""
     count: int = 1
-    """Shards of the worker: its devices."""
+    """Shards of this worker: its devices."""
 
 
 WHOLE_BATCH = Shards()

@@ -39,8 +39,8 @@ class CleaningReport:
         if len(lines) < _MAX_EXAMPLES:
             lines.append(line)
 
-    def subtract_dropped(self, later: CleaningReport) -> None:
-        """Add the pairs that a later filter dropped, for other reasons, from those kept here."""
+    def add_dropped(self, later: CleaningReport) -> None:
+        """Move the pairs that a later filter dropped from kept to dropped; its reasons are new."""
         self.kept -= sum(later.dropped.values())
         self.dropped |= later.dropped
         self.examples |= later.examples
@@ -71,10 +71,11 @@ class CleaningReport:
 def clean(pairs: Iterable[Pair], config: DataConfig, report: CleaningReport) -> Iterator[Pair]:
     """Drop pairs that teach nothing, and report unusual ones.
 
-    Blank sides and lines without two columns are always dropped, repeated pairs with
-    ``config.drop_duplicates``, pairs of equal sides with ``config.drop_identical``; each
-    is counted either way. Control characters and line separators inside a text are
-    reported and become spaces, so that a text stays one line in every file.
+    Pairs with a blank side and lines without two columns are always dropped; repeated pairs
+    only with ``config.drop_duplicates``, pairs of equal sides only with
+    ``config.drop_identical``. Each is counted, dropped or not. Control characters and line
+    separators inside a text are reported and become spaces, so that a text stays one line in
+    every file.
 
     Args:
         pairs: The corpus.
@@ -87,8 +88,8 @@ def clean(pairs: Iterable[Pair], config: DataConfig, report: CleaningReport) -> 
         # Hashes, because the texts of a large corpus do not fit in memory.
         keys = [hash((pair.source, pair.target)) for pair in trimmed]
         repeated = deduplicator.add(np.array(keys, np.int64)).tolist()
-        for pair, raw, again in zip(trimmed, block, repeated, strict=True):
-            if _keep(pair, raw, again, config, report):
+        for pair, raw, is_repeated in zip(trimmed, block, repeated, strict=True):
+            if _keep(pair, raw, is_repeated, config, report):
                 yield pair
 
 
@@ -117,7 +118,7 @@ def _keep(
 
 
 def _blank_sides(source: str, target: str) -> str:
-    """Name the sides without visible text; "" if both have some."""
+    """Return the reason to drop a pair with blank sides; "" if both have visible text."""
     sides = [_has_visible_text(source), _has_visible_text(target)]
     if all(sides):
         return ""
@@ -158,7 +159,7 @@ class Overlap:
         self._found: set[str] = set()
 
     def watch(self, train: Iterable[Pair]) -> Iterator[Pair]:
-        """Pass training pairs on and remember the sources of the dev set among them."""
+        """Pass training pairs on, and record which dev sources are among them."""
         for pair in train:
             if (text := pair.source.strip()) in self._distinct:
                 self._found.add(text)

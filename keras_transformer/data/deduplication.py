@@ -6,10 +6,10 @@ import numpy as np
 
 
 class Deduplicator:
-    """A set of 64-bit keys that takes 8 bytes for each, where Python's takes 60 and more.
+    """A set of 64-bit keys in 8 bytes each; a Python set needs 60 or more.
 
-    The keys are in sorted arrays, each at least twice as long as the next: a look-up searches
-    few of them, and a key is merged few times.
+    The keys are in sorted arrays, each at least twice as long as the next. So a look-up searches
+    few arrays, and each key is merged few times.
     """
 
     def __init__(self) -> None:

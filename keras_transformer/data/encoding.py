@@ -3,8 +3,8 @@
 The workers are not ``multiprocessing`` processes: forked ones would inherit the locks of
 TensorFlow's threads in an arbitrary state, spawned ones would run the user's script again.
 They are Python processes that import only this package, read pickled texts from standard input
-and write pickled ids to standard output. They end at the end of their input, so none outlives
-the process that started it, however that one ends.
+and write pickled ids to standard output. They end when their input ends, so they never outlive
+the process that started them, even if it is killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.errors import UserError
 
 BLOCKS_BEFORE_WORKERS = 10
-"""Blocks encoded in this process before workers are started: a second's work."""
+"""Blocks encoded in this process before workers are started, in about a second."""
 
 EncodedBlock = tuple[list[Pair], EncodedSentences, EncodedSentences]
 """Pairs, their encoded sources and their encoded targets."""
@@ -41,7 +41,7 @@ serve_requests()
 
 
 class EncodingError(UserError):
-    """A worker process that ended while it was needed."""
+    """A worker process that ended too early."""
 
 
 def encode_pairs(
@@ -139,7 +139,7 @@ class _WorkerPool:
         try:
             _send(process, texts)
             return _receive(process)
-        finally:  # even a dead process, so that no thread waits forever for an idle one
+        finally:  # put back even a dead process, so that no thread waits forever for an idle one
             self._idle.put(process)
 
 
@@ -171,9 +171,9 @@ def _worker_error(process: subprocess.Popen[bytes]) -> EncodingError:
 def serve_requests() -> None:
     """Run a worker: read texts and write their ids until the input ends."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keeps anything else off the pipe of the results
+    os.dup2(2, 1)  # other output goes to standard error, not between the results
     requests = sys.stdin.buffer
-    # The parent may be gone before, while or after a block is encoded.
+    # The parent may end at any time.
     with contextlib.suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
         source, target = map(SentencePiece, pickle.load(requests))
         tokenizer = Tokenizer(source, target)

@@ -1,4 +1,4 @@
-"""Fingerprint of prepared data: configuration, corpus files and tokenizer they were made from."""
+"""Fingerprint of prepared data: their configuration, corpus files and tokenizer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Fingerprint = dict[str, Any]
 
 
 def fingerprint(config: DataConfig, dev: str) -> Fingerprint:
-    """Describe what prepared data depend on, without the hashes of the corpus files.
+    """Return the fingerprint of a configuration and its corpus files, without their hashes.
 
     Args:
         config: The configuration.
         dev: The spec of the held-out pairs.
     """
     data = dataclasses.asdict(config)
-    del data["on_long"]  # about translation, not about these files
+    del data["on_long"]  # affects translation only
     files: dict[str, dict[str, Any]] = {}
     for spec in (config.train, dev):
         for path in corpus_files(spec, config.source, config.target):
@@ -44,13 +44,13 @@ def add_hashes(values: Fingerprint) -> None:
 
 
 def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) -> None:
-    """Refuse data that were prepared from something else.
+    """Refuse data that were prepared from another configuration, corpus or tokenizer.
 
-    A corpus file that no longer exists is no difference: its encoded pairs are complete. Nor is
-    another modification time, as of a copied file, if the content is the same.
+    Accepted are a corpus file that no longer exists, since its encoded pairs are complete, and a
+    file of the same content with another modification time, such as a copy.
 
     Args:
-        current: The fingerprint of the configuration now.
+        current: The fingerprint of the present configuration.
         path: The file of the stored fingerprint.
         tokenizer: The tokenizer that the data must be encoded with; None accepts any.
 
@@ -76,7 +76,7 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
 
 
 def _is_unchanged(path: Path, before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether a file has the same content; it is read only if its time differs."""
+    """Return whether a file has the same content; read it only if its time differs."""
     if before["bytes"] != now["bytes"]:
         return False
     return before["modified_ns"] == now["modified_ns"] or before["sha256"] == _sha256(path)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import sentencepiece
 
-# SentencePiece writes a space as U+2581; in a text it would come back as a space.
+# SentencePiece writes a space as U+2581; one in the text would be decoded as a space.
 _SPACE_MARK = "\u2581"
 
 # Invisible: soft hyphen, zero-width space, word joiner, byte-order mark, and the marks
@@ -25,7 +25,7 @@ _INVISIBLE = frozenset(
 )
 
 # Control characters that separate words; all others are removed. NUL is in neither group,
-# because a SentencePiece rule cannot contain it: it is spelled by its byte.
+# because a SentencePiece rule cannot contain it; it is encoded as its byte.
 _SEPARATORS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029\u1680")
 
 
@@ -98,7 +98,7 @@ def rules() -> dict[str, str]:
             for spelling in _spellings(character):
                 if spelling != composed and unicodedata.normalize("NFC", spelling) == composed:
                     table[spelling] = table.get(composed, composed)
-    # Half-width katakana and its sound mark are two characters that NFKC makes one.
+    # NFKC composes a half-width katakana letter and its sound mark into one character.
     for base, mark in itertools.product(map(chr, range(0xFF66, 0xFF9E)), "\uff9e\uff9f"):
         composed = unicodedata.normalize("NFKC", base + mark)
         if len(composed) == 1:

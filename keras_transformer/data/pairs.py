@@ -15,7 +15,7 @@ BLOCK_SIZE = 10_000
 """Most pairs in a block; pairs are cleaned, encoded and stored block by block."""
 
 CORPORA_WITH_DEV = ("builtin:", "tfds:")
-"""Prefixes of corpora that bring held-out pairs of their own."""
+"""Prefixes of corpora that have held-out pairs of their own."""
 
 _BUILTIN_LANGUAGES = {"en", "zh"}
 
@@ -45,8 +45,8 @@ def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Ite
             first two columns), ``tfds:NAME/CONFIG[:SPLIT]`` or ``builtin:phrasebook[:SPLIT]``.
         source: Source language: the suffix of a file, the code in a TFDS set.
         target: Target language, likewise.
-        split: Split of a ``tfds:`` or ``builtin:`` corpus that names none; ``dev`` also
-            finds a TFDS split named validation.
+        split: Split to read if the spec of a ``tfds:`` or ``builtin:`` corpus names none;
+            ``dev`` also finds a TFDS split named validation.
 
     Returns:
         Pairs with their line numbers. A TSV line with one column is a pair with a
@@ -54,8 +54,8 @@ def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Ite
 
     Raises:
         DataError: While streaming, before the first pair where possible: files missing,
-            unreadable, empty, not UTF-8, or of different length; unknown corpora, splits
-            or languages.
+            unreadable, empty, not UTF-8, or of different length; unknown corpus, split or
+            language.
     """
     if spec.startswith("tfds:"):
         # Imported here because TensorFlow takes seconds to import and plain files do not need it.
@@ -125,7 +125,7 @@ def _find_file(prefix: str, language: str) -> Path:
     message = f"{prefix}: expected {candidates[0]} or {candidates[1]}, found neither"
     folder = candidates[0].parent
     if not folder.is_dir():
-        raise DataError(f"{message} ({folder} is no folder)")
+        raise DataError(f"{message} ({folder} is not a folder)")
     stem = Path(prefix).name
     similar = sorted(path.name for path in folder.iterdir() if path.name.startswith(stem))
     if similar:

@@ -21,8 +21,8 @@ SPLITS = ("train", "dev", "test")
 def pairs(split: str) -> list[tuple[str, str]]:
     """Return one split of the phrasebook.
 
-    The splits share no sentence, even ignoring case and the final mark. Sentences in dev and
-    test are new combinations of words from the training split.
+    The splits share no sentence, even without regard to case and final punctuation. Sentences in
+    dev and test are new combinations of words from the training split.
 
     Args:
         split: "train", "dev" or "test".

@@ -35,8 +35,8 @@ def prepare(
     """Prepare the corpora in a run folder, or load what an earlier call prepared there.
 
     Writes ``tokenizer/``, ``data/train.*``, ``data/dev.*`` and ``data/report.json`` below
-    ``directory``, and last ``data/fingerprint.json``. Without it the other files do not count,
-    so a killed preparation is simply repeated.
+    ``directory``, and last ``data/fingerprint.json``. Without it the other files are ignored, so
+    the next call repeats a killed preparation.
 
     Args:
         config: The corpora and how they are cleaned and encoded.
@@ -62,7 +62,7 @@ def prepare(
 
 
 def prepare_again(config: DataConfig, directory: Path, log: Log, tokenizer: Tokenizer) -> Prepared:
-    """Prepare the corpora and replace the data of a run folder when all of it is written.
+    """Prepare the corpora, then replace the data of a run folder in one step.
 
     Args:
         config: As for ``prepare``.
@@ -96,7 +96,7 @@ def dev_spec(config: DataConfig) -> str:
 
 @dataclass(frozen=True)
 class Preparation:
-    """One preparation: its configuration and where it writes."""
+    """Preparation of the corpora of a configuration into two folders."""
 
     config: DataConfig
     """The corpora and how they are cleaned and encoded."""
@@ -111,7 +111,7 @@ class Preparation:
         """Learn the tokenizer unless one is given, encode the corpora and write all files."""
         values = fingerprint(self.config, dev_spec(self.config))
         add_hashes(values)  # before the files are read, in case they change meanwhile
-        dev_pairs, cleaning = self._read_dev()  # first, because mistakes show at once
+        dev_pairs, cleaning = self._read_dev()  # first, so that mistakes show at once
         pair_count = 0  # unknown before the corpus is read once
         if tokenizer is None:
             tokenizer, pair_count = self._learn_tokenizer()
@@ -161,7 +161,8 @@ class Preparation:
     ) -> tuple[EncodedStore, dict[str, Any]]:
         """Encode and store the training pairs; return the store and its report."""
         report = CleaningReport()
-        # A report of its own: cleaning is some blocks ahead, and how many depends on the cores.
+        # A separate report: cleaning runs ahead of encoding, by a number of blocks that depends on
+        # the cores, and the order of reasons in a common report would depend on it too.
         length_report = CleaningReport()
         cleaned = self._log_progress(self._clean_train(report), "train: encoded", pair_count)
 
@@ -173,7 +174,7 @@ class Preparation:
                 for index in np.flatnonzero(~keep):
                     length_report.count(str(reasons[index]), pairs[index].line, drop=True)
                 yield source.select(keep), target.select(keep)
-            report.subtract_dropped(length_report)
+            report.add_dropped(length_report)
             if not report.kept:
                 raise _no_pairs_left("data.train", self.config.train, report)
 
@@ -212,7 +213,7 @@ class Preparation:
         report: CleaningReport,
         tokenizer: Tokenizer,
     ) -> tuple[EncodedStore, dict[str, Any]]:
-        """Write a store and complete its report, which the stream of blocks fills."""
+        """Write a store; return it with its report, which reading the blocks fills in."""
         prefix = self.data_folder / name
         write_store(prefix, blocks, max(tokenizer.source.size, tokenizer.target.size))
         store = EncodedStore(prefix)
@@ -228,7 +229,7 @@ class Preparation:
         return store, report.to_dict() | tokens
 
     def _log_progress(self, pairs: Iterable[Pair], action: str, total: int) -> Iterator[Pair]:
-        """Pass pairs on and log their number now and then, with ``total`` unless it is 0."""
+        """Pass pairs on and log their number at intervals, out of ``total`` unless that is 0."""
         start = last = time.monotonic()
         for count, pair in enumerate(pairs, start=1):
             yield pair

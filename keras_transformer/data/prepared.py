@@ -13,7 +13,7 @@ from keras_transformer.data.store import EncodedStore
 from keras_transformer.data.tokenizer import Tokenizer
 
 FINGERPRINT = "fingerprint.json"
-"""Written last: without it the other files do not count."""
+"""Name of the file that is written last; without it the other files are ignored."""
 REPORT = "report.json"
 DEV_TEXT = "dev.text.json"
 

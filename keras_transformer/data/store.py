@@ -2,7 +2,7 @@
 
 A store named ``train`` is five files::
 
-    train.json              counts, number type and sizes in bytes; written last
+    train.json              number of pairs, dtype of ids, file sizes; written last
     train.source.ids        ids of all sources, concatenated, without special tokens
     train.source.lengths    tokens of each source as int32, including the end token
     train.target.ids        the same for the targets
@@ -24,14 +24,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_transformer import system
-from keras_transformer.data.tokenizer import END, PAD, START
 from keras_transformer.errors import UserError
+from keras_transformer.special_tokens import END, PAD, START
 
 FORMAT = 1
 """Version of the file layout, stored in the header."""
 SMALL, LARGE = "<u2", "<i4"
-"""Number types of ids: two bytes if the vocabulary fits, else four. The header names it."""
+"""Dtypes of ids: two bytes if the vocabulary fits, else four. The header names the one used."""
 LENGTH = "<i4"
+"""Dtype of lengths."""
 SIDES = ("source", "target")
 FILES = tuple(f"{side}.{kind}" for side in SIDES for kind in ("ids", "lengths"))
 
@@ -84,7 +85,7 @@ def write_store(
     Args:
         prefix: ``DIR/train`` makes ``DIR/train.json`` and four more files, and replaces a store
             of that name.
-        blocks: Sources and targets, as many of one as of the other in each block.
+        blocks: Sources and targets of each block, in equal number.
         vocabulary_size: Upper bound of the ids. Up to 65,536 (the default) an id takes two bytes.
 
     Raises:
@@ -101,7 +102,7 @@ def write_store(
         header = _write_blocks(prefix, blocks, vocabulary_size, files)
         for file in files.values():
             file.close()  # a full disk shows now, while the earlier store is whole
-        # While the files are renamed there is no header, hence no valid store.
+        # No header, hence no valid store, while the files are renamed.
         header_path.unlink(missing_ok=True)
     system.write_json(header_path, header)
 

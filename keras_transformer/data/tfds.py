@@ -1,4 +1,4 @@
-"""Translation sets of TensorFlow Datasets."""
+"""Translation datasets of TensorFlow Datasets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from keras_transformer.data.errors import DataError
 from keras_transformer.optional_dependencies import require_installed
 
-# Names of the dev split in various sets.
+# Names of the dev split in various datasets.
 _DEV_SPLITS = ("validation", "dev", "valid", "val")
 
 # NAME[/CONFIG][:VERSION][:SPLIT]; a split may be a slice, as in train[:10%].
@@ -19,16 +19,16 @@ _SPEC = re.compile(r"(?P<name>[^:]+(:\d+\.[\d*]+\.[\d*]+)?)(:(?P<split>.+))?")
 
 
 def read(spec: str, source: str, target: str, split: str) -> Iterator[tuple[str, str]]:
-    """Stream the pairs of a set, downloading it the first time.
+    """Stream the pairs of a dataset, downloading it the first time.
 
     Args:
         spec: ``NAME/CONFIG[:SPLIT]``, such as ``wmt14_translate/de-en:test``.
         source: Source language code. The order of the codes in CONFIG does not matter.
         target: Target language code.
-        split: Split to read if ``spec`` names none; ``dev`` stands for the set's own name of it.
+        split: Split to read if ``spec`` names none; ``dev`` stands for any usual name.
 
     Raises:
-        DataError: No such set, language or split, or it could not be downloaded.
+        DataError: No such dataset, language or split, or it could not be downloaded.
     """
     require_installed(f"tfds:{spec}", ["tensorflow_datasets"])
     match = _SPEC.fullmatch(spec)
@@ -57,13 +57,13 @@ def _builder(name: str) -> Any:
     try:
         return tfds.builder(name)
     except ValueError as error:
-        # The other lines of its message list all sets.
+        # The other lines of its message list all datasets.
         first = str(error).splitlines()[0]
-        raise DataError(f"tfds:{name}: {first}{_configs(name)}") from error
+        raise DataError(f"tfds:{name}: {first}{_config_hint(name)}") from error
 
 
-def _configs(name: str) -> str:
-    """Return the configurations of a set as the end of a sentence; "" if it has none."""
+def _config_hint(name: str) -> str:
+    """Return the configurations of a dataset, to append to a message; "" if it has none."""
     import tensorflow_datasets as tfds
 
     try:
@@ -88,7 +88,7 @@ def _check_languages(builder: Any, name: str, source: str, target: str) -> None:
         raise DataError(
             f"tfds:{name}: expected data.source and data.target among its texts "
             f"({', '.join(languages) or 'it has none'}), got {source!r} and {target!r}"
-            f"{_configs(name)}"
+            f"{_config_hint(name)}"
         )
 
 
@@ -96,7 +96,7 @@ def _default_split(builder: Any, name: str, split: str) -> str:
     splits = list(builder.info.splits)
     candidates = _DEV_SPLITS if split == "dev" else (split,)
     for candidate in candidates:
-        # Mocked sets have no list of splits.
+        # Mocked datasets have no list of splits.
         if candidate in splits or not splits:
             return candidate
     raise DataError(
@@ -106,10 +106,10 @@ def _default_split(builder: Any, name: str, split: str) -> str:
 
 
 def _prepare(builder: Any, name: str) -> None:
-    """Download and convert the set unless that was done before."""
+    """Download and convert the dataset unless that was done before."""
     try:
         builder.download_and_prepare()
-    except Exception as error:  # network, checksum, disk or parser: each set raises its own
+    except Exception as error:  # network, checksum, disk or parser errors of many types
         raise DataError(_failure(builder, name, error)) from error
 
 
@@ -137,5 +137,5 @@ def _failure(builder: Any, name: str, error: Exception) -> str:
 def _urls(builder: Any) -> list[str]:
     try:
         return sorted(builder.url_infos)
-    except Exception:  # a set without recorded checksums; only the hint is lost
+    except Exception:  # a dataset without recorded checksums; only the hint is lost
         return []

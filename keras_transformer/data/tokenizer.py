@@ -27,15 +27,15 @@ from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 # Constant, because SentencePiece sums the counts of its threads in floating point: the same
 # corpus must give the same file on every machine.
 _THREADS = 4
-# Scores are rounded to this fraction of a nat. The SentencePiece releases in Python and in
-# tensorflow-text sum scores in a different order, and in float32 two segmentations of nearly
-# the same score then differ, even in everyday sentences. Sums of 64ths are exact up to
-# 2^24 / 64, about 30,000 tokens, so both agree.
+# Scores are rounded to multiples of 1/64. The SentencePiece releases in Python and in
+# tensorflow-text add scores in a different order: in float32 they then choose different
+# segmentations if two have nearly the same score, even in everyday sentences. Sums of 64ths are
+# exact up to 2^24 / 64, about 30,000 tokens, so both releases agree.
 _SCORE_STEPS = 64
 
 
 class TokenizerError(UserError):
-    """Text or model files from which no tokenizer can be built; the message says why."""
+    """Text or a model file from which no tokenizer can be built; the message says why."""
 
 
 class SentencePiece:
@@ -58,7 +58,7 @@ class SentencePiece:
             self._model: Any = sentencepiece.SentencePieceProcessor(model_proto=proto)
         except (RuntimeError, ValueError) as error:
             raise TokenizerError(
-                f"{name}: expected a SentencePiece model, got {len(proto)} bytes that are none "
+                f"{name}: expected a SentencePiece model, got {len(proto)} other bytes "
                 "(a damaged or half-copied file?)"
             ) from error
         model = self._model

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 _FIXED_TOKENS = 4 + 256
 # Bytes of text, both sides together, that the vocabulary is learned from. SentencePiece takes
 # about 30 bytes of memory for each, so that training it stays below 2 GiB with TensorFlow
-# loaded. A line costs as much as some more bytes.
+# loaded. Each line takes as much memory as _LINE_BYTES further bytes.
 _SAMPLE_BYTES = 40_000_000
 _LINE_BYTES = 16
 # Characters seen less often are spelled in bytes: a token met once in training has an
@@ -45,7 +45,7 @@ def sample(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def consume(lines: list[str]) -> Iterator[str]:
-    """Yield the lines in their order and remove each from the list, which frees its memory."""
+    """Yield the lines in order, and remove each from the list to free its memory."""
     lines.reverse()
     while lines:
         yield lines.pop()

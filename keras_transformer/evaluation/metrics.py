@@ -26,7 +26,7 @@ _TOKENIZERS = {
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 
 References = Sequence[Sequence[str | None]]
-"""Sets of references, each with one for each sentence; None if a sentence has no further one."""
+"""Sets with one reference for each sentence; None where a sentence has no further one."""
 
 
 class EvaluationError(UserError):
@@ -79,7 +79,7 @@ def metrics(
     Args:
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
 
     Raises:
         EvaluationError: The tokenizer is unknown or not installed.
@@ -101,7 +101,7 @@ def _bleu(target_language: str, lowercase: bool, tokenize: str | None) -> BLEU:
             f"tokenize: expected one of {', '.join(BLEU.TOKENIZERS)}, got {name!r}"
         )
     try:
-        # force: no warning about text that is tokenised on purpose.
+        # force: no warning about text that seems tokenised.
         return BLEU(lowercase=lowercase, tokenize=name, force=True)
     except (ImportError, OSError, RuntimeError) as error:
         extra = _EXTRAS.get(name)
@@ -157,7 +157,7 @@ def evaluate(
             single one); None if a sentence has no further reference.
         target_language: Language code of the translations; it selects BLEU's tokenizer.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
 
     Returns:
         The scores with their signatures.

@@ -1,4 +1,4 @@
-"""Evaluation results of one set of translations, with a comparison if requested."""
+"""Evaluation results: scores, and a comparison with another system if requested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def evaluation_results(
         references: Sets of references, as for ``metrics.evaluate``.
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
         moses: Tokenise translations with ``metrics.moses_tokenizer``, for references that are
             tokenised that way; ``tokenize`` should then be "none".
         baseline: Another system's translations, detokenised.

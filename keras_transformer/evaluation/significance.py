@@ -61,7 +61,7 @@ def paired_bootstrap(
         references: Sets of references, as for ``metrics.evaluate``.
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; None: by language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
         resamples: Number of resampled test sets.
 
     Returns:

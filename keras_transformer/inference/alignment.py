@@ -27,9 +27,9 @@ class Attention:
     weights: np.ndarray
     """(T, S) float32; each row sums to 1."""
     source_words: tuple[int, ...]
-    """The word that each of ``source_pieces`` belongs to; empty if there is no word."""
+    """Index of the word that each of ``source_pieces`` belongs to; empty without words."""
     target_words: tuple[int, ...]
-    """The word that each of ``target_pieces`` belongs to."""
+    """Index of the word that each of ``target_pieces`` belongs to; empty without words."""
 
     @property
     def source_pieces(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def links(
     Args:
         weights: (T, S) attention.
         source: The unit that each of the first columns belongs to, without gaps, ascending.
-            Further columns are ignored: heads with nothing to attend to attend to the end token.
+            Further columns are ignored: heads put unused weight on the end token.
         target: The unit that each of the first rows belongs to.
     """
     if not len(source) or not len(target):
@@ -81,9 +81,9 @@ def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
 
     Words are separated by spaces. A piece belongs to the last word of the text up to it, so
     that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
-    If that is empty, no piece belongs to a word.
+    The result is empty if that text is.
     """
-    texts = [plain(text) for text in side.decode([ids[: place + 1] for place in range(len(ids))])]
+    texts = [plain(text) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
@@ -107,7 +107,7 @@ def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tens
 def read_attention(
     source: np.ndarray, labels: np.ndarray, matrices: np.ndarray, tokenizer: Tokenizer
 ) -> Iterator[Attention]:
-    """Cut the matrices of a batch to real tokens and name these.
+    """Yield the attention of each sentence of a batch, without padding and with its pieces.
 
     Args:
         source: (B, S) int32, each row ending in END and then padded.
@@ -118,13 +118,14 @@ def read_attention(
     Yields:
         The attention of each sentence.
     """
-    for read, written, matrix in zip(source, labels, matrices, strict=True):
-        read, written = (ids[ids != PAD].tolist() for ids in (read, written))
-        ended = len(written) - (written[-1:] == [END])
+    for source_row, target_row, matrix in zip(source, labels, matrices, strict=True):
+        source_ids, target_ids = (ids[ids != PAD].tolist() for ids in (source_row, target_row))
+        end = len(target_ids) - (target_ids[-1:] == [END])
         yield Attention(
-            source=tuple(tokenizer.source.pieces(read)),
-            target=tuple(tokenizer.target.pieces(written)),
-            weights=matrix[: len(written), : len(read)].copy(),  # a view would keep the batch
-            source_words=words_of_pieces(tokenizer.source, read[:-1]),
-            target_words=words_of_pieces(tokenizer.target, written[:ended]),
+            source=tuple(tokenizer.source.pieces(source_ids)),
+            target=tuple(tokenizer.target.pieces(target_ids)),
+            # A view would keep the whole batch in memory.
+            weights=matrix[: len(target_ids), : len(source_ids)].copy(),
+            source_words=words_of_pieces(tokenizer.source, source_ids[:-1]),
+            target_words=words_of_pieces(tokenizer.target, target_ids[:end]),
         )

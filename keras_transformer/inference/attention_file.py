@@ -11,12 +11,12 @@ import numpy as np
 
 from keras_transformer.inference.alignment import Attention
 
-Add = Callable[[int, Attention | None], None]
-"""``add(number of the line, its attention or None)``."""
+AddLine = Callable[[int, Attention | None], None]
+"""``add(line number, attention)``; None for a blank line."""
 
 
 @contextmanager
-def attention_file(path: Path) -> Iterator[Add]:
+def attention_file(path: Path) -> Iterator[AddLine]:
     """Write attention line by line, without keeping it in memory.
 
     ``numpy.load`` reads for line N, counted from 1, ``attention_N`` (T, S) float32, with a row

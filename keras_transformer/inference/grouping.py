@@ -25,7 +25,7 @@ def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 def batches(lengths: Sequence[int], tokens: int, rows: int) -> Iterator[list[int]]:
     """Batch items of similar length, to save padding.
 
-    The longest come first, so that a lack of memory shows at once.
+    The longest come first, so that insufficient memory shows at once.
 
     Args:
         lengths: Tokens of each item.
@@ -56,14 +56,14 @@ def parallel_map(
     Yields:
         The results in the order of the items.
     """
-    each = list(items)
-    workers = min(workers, len(each))
+    all_items = list(items)
+    workers = min(workers, len(all_items))
     if workers <= 1:
-        yield from map(compute, each)
+        yield from map(compute, all_items)
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(compute, each)
+        yield from pool.map(compute, all_items)
     finally:  # after an error, do not start further calls
         pool.shutdown(cancel_futures=True)
 
@@ -71,6 +71,6 @@ def parallel_map(
 def padded_ids(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Return rows of ids as one (B, S) int32 array, padded to the longest row."""
     ids = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = row
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
     return ids

@@ -1,6 +1,6 @@
-"""Compiled inference functions: ids in; hypotheses, scores and attention out.
+"""Compiled inference functions, from ids to hypotheses, scores and attention.
 
-Each function is traced once for all shapes. AutoGraph is off: none of the Python in them is to
+Each function is traced once for all shapes. AutoGraph is off: no Python control flow has to
 become graph operations, and its analysis would take most of the time of the first call.
 
 Shapes: B batch, S source length, P prefix length, T target length.
@@ -32,7 +32,7 @@ class InferenceFunctions:
     Args:
         model: A model from ``transformer.build``; later changes of its weights count.
         search: The search strategy and its options.
-        fixed: The weights will not change, which makes searches faster.
+        fixed: Whether the weights never change again, which makes searches faster.
     """
 
     def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
@@ -63,7 +63,7 @@ class InferenceFunctions:
 
     @property
     def width(self) -> int:
-        """Rows of each sentence in every step of the search."""
+        """Rows per sentence in every step of the search."""
         return width(self._search)
 
     def search(self, source: np.ndarray, prefix: np.ndarray | None = None) -> Hypotheses:
@@ -71,7 +71,8 @@ class InferenceFunctions:
 
         Args:
             source: (B, S) int32, each row ending in END and then padded.
-            prefix: (B, P) int32, the first tokens of each translation, padded; None: free.
+            prefix: (B, P) int32, the first tokens of each translation, padded; None: no
+                prefix.
 
         Returns:
             The hypotheses of ``generate.generate``.
@@ -88,11 +89,11 @@ class InferenceFunctions:
 
 
 def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:
-    """Return a seed for each sentence, computed from its tokens, wherever it stands.
+    """Return a seed for each sentence that depends on its tokens, not on its place in the batch.
 
     Args:
         source: (B, S) int32, padded.
-        seed: The seed of all; another one changes every sentence's.
+        seed: Base seed; another one changes the seed of every sentence.
 
     Returns:
         (B, 2) int32.

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 def encode_lines(
     tokenizer: SentencePiece, lines: Sequence[str], data: DataConfig, name: str, first_line: int
 ) -> list[list[int]]:
-    """Encode lines, cut or refused if they are too long.
+    """Encode lines; truncate or refuse those that are too long.
 
     Args:
         tokenizer: Tokenizer of their language.
@@ -32,10 +32,10 @@ def encode_lines(
     """
     encoded = tokenizer.encode(lines)
     most = data.max_tokens
-    for place, ids in enumerate(encoded):
-        if len(ids) < most:  # END is the one more
+    for index, ids in enumerate(encoded):
+        if len(ids) < most:  # leaves room for END
             continue
-        number = first_line + place
+        number = first_line + index
         if data.on_long == "refuse":
             raise TranslationError(
                 f"{name} {number}: expected at most {most} tokens (data.max_tokens), got "
@@ -44,7 +44,7 @@ def encode_lines(
         logger.warning(
             "%s %d: %d tokens, cut to %d (data.max_tokens)", name, number, len(ids) + 1, most
         )
-        encoded[place] = ids[: most - 1]
+        encoded[index] = ids[: most - 1]
     return encoded
 
 
@@ -59,7 +59,7 @@ def encode_prefixes(
 
     Args:
         tokenizer: Tokenizer of the target language.
-        prefixes: A prefix for each source; blank ones leave the translation free.
+        prefixes: A prefix for each source; a blank one does not constrain the translation.
         sources: Ids of the source lines without END.
         max_extra: Tokens that a translation may have more than its source.
         first_line: Number of the first line, for messages.
@@ -76,11 +76,11 @@ def encode_prefixes(
             f"from line {first_line} on"
         )
     encoded = tokenizer.encode(prefixes)
-    for place, (source, prefix) in enumerate(zip(sources, encoded, strict=True)):
+    for index, (source, prefix) in enumerate(zip(sources, encoded, strict=True)):
         most = len(source) + max_extra - 1
         if source and len(prefix) > most:
             raise TranslationError(
-                f"prefix {first_line + place}: expected at most {most} tokens (those of its "
-                f"line and search.max_extra, less the end), got {len(prefix)}"
+                f"prefix {first_line + index}: expected at most {most} tokens (those of its "
+                f"line plus search.max_extra, minus the end token), got {len(prefix)}"
             )
     return encoded

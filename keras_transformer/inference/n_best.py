@@ -1,9 +1,9 @@
 """N-best lists: the best hypotheses with distinct texts.
 
-Several hypotheses may give one text, as different segmentations of it or because spaces are
-normalised. The best of them stays, with its own score: scores are not added up.
+Several hypotheses may have the same text, because it can be segmented in several ways and spaces
+are normalised. The best of them is kept with its own score: scores are not added up.
 
-Shapes: B batch, M hypotheses of the search, N places of the list.
+Shapes: B batch, M hypotheses of the search, L tokens, N places of the list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_translations(
     Args:
         hypotheses: From ``generate.generate``.
         target: Tokenizer of the target language.
-        search: ``n_best`` distinct texts are kept of a beam search; of sampling every sample.
+        search: Beam search keeps ``n_best`` distinct texts, sampling every sample.
 
     Returns:
         A translation for each sentence, without attention.
@@ -35,42 +35,43 @@ def read_translations(
     lengths, scores, finished = (
         values.numpy() for values in (hypotheses.lengths, hypotheses.scores, hypotheses.finished)
     )
-    tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)
+    tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)  # (B * M, L)
     ids = [row[:length].tolist() for row, length in zip(tokens, lengths.flat, strict=True)]
     texts = [plain(text) for text in target.decode(ids)]
     count = lengths.shape[1]  # M
     translations = []
     for sentence in range(len(lengths)):
-        own = texts[sentence * count : (sentence + 1) * count]
-        # Empty places come last; a first hypothesis of length 0 stands if no token is allowed.
+        group = texts[sentence * count : (sentence + 1) * count]
+        # Empty places come last. If the constraints allow no token at all, the first hypothesis
+        # has length 0 and is kept.
         real = max(int((lengths[sentence] > 0).sum()), 1)
-        places = range(real) if search.sample else distinct_places(own[:real], search.n_best)
-        best, *others = places
+        indices = range(real) if search.sample else distinct_indices(group[:real], search.n_best)
+        best, *others = indices
         translations.append(
             Translation(
-                text=own[best],
+                text=group[best],
                 score=float(scores[sentence, best]),
                 finished=bool(finished[sentence, best]),
                 alternatives=tuple(
-                    Alternative(own[place], float(scores[sentence, place])) for place in others
+                    Alternative(group[index], float(scores[sentence, index])) for index in others
                 ),
             )
         )
     return translations
 
 
-def distinct_places(texts: Sequence[str], n_best: int) -> list[int]:
-    """Return the places of the first ``n_best`` distinct texts, in order; fewer if there are."""
+def distinct_indices(texts: Sequence[str], n_best: int) -> list[int]:
+    """Return the indices of the first ``n_best`` distinct texts, or of all if there are fewer."""
     first: dict[str, int] = {}
-    for place, text in enumerate(texts):
-        first.setdefault(text, place)
+    for index, text in enumerate(texts):
+        first.setdefault(text, index)
     return list(first.values())[:n_best]
 
 
 def select_distinct(
     texts: tf.Tensor, scores: tf.Tensor, lengths: tf.Tensor, n_best: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Select the hypotheses of ``distinct_places`` in a graph.
+    """Select the hypotheses of ``distinct_indices`` in a graph.
 
     Args:
         texts: (B, M) string, hypotheses best first.
@@ -86,9 +87,9 @@ def select_distinct(
     earlier = places[:, None] > places  # (M, M)
     equal = tf.equal(texts[:, :, None], texts[:, None, :])  # (B, M, M)
     repeats = tf.reduce_any(equal & earlier, axis=2)
-    # A first hypothesis of length 0 stands for itself: the search allows no token.
+    # A first hypothesis of length 0 is kept: the constraints allow no token.
     distinct = ((lengths > 0) | (places == 0)) & ~repeats  # (B, M)
-    # Of equal values top-k takes the first ones: the order stays.
+    # Among equal values top-k takes the first ones, so the order is kept.
     selected, order = tf.math.top_k(tf.cast(distinct, tf.int32), n_best)
     texts, scores = (tf.gather(values, order, batch_dims=1) for values in (texts, scores))
     real = selected > 0  # (B, N)

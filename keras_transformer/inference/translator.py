@@ -1,4 +1,4 @@
-"""Translator: encodes lines, batches them by length, searches, and detokenises.
+"""Translator: encoding of lines, batches by length, search and detokenization.
 
 Shapes: B batch, S source length, T target length.
 """
@@ -52,7 +52,7 @@ Progress = Callable[[int], None]
 
 
 class Translator:
-    """Translates and scores lines with one model.
+    """Translation and scoring of lines with one model.
 
     Sentences of similar length are batched; the result for a line does not depend on the
     others. One graph serves all shapes.
@@ -64,7 +64,7 @@ class Translator:
         data: ``max_tokens`` and ``on_long``, the limit for source lines.
         workers: Batches computed in parallel. One core for each batch, with one thread for each
             operation, translates many lines faster than all cores on one batch.
-        fixed: The weights will not change, which makes searches faster.
+        fixed: Whether the weights never change again, which makes searches faster.
 
     Raises:
         TranslationError: The tokenizer does not fit the model.
@@ -86,8 +86,8 @@ class Translator:
     ) -> None:
         if model.output_shape[-1] != tokenizer.target.size:
             raise TranslationError(
-                f"tokenizer: expected {model.output_shape[-1]} target pieces, as the model has, "
-                f"got {tokenizer.target.size}"
+                f"tokenizer: expected target vocabulary size {model.output_shape[-1]}, as in the "
+                f"model, got {tokenizer.target.size}"
             )
         self.tokenizer = tokenizer
         self.search = search
@@ -140,7 +140,7 @@ class Translator:
             lines: Sentences, one a line; a blank one stays blank without running the model.
             progress: Called after each batch with its number of lines.
             first_line: Number of the first line, for messages.
-            prefixes: The beginning of each translation; a blank one leaves it free.
+            prefixes: The beginning of each translation; a blank one does not constrain it.
             attention: Return the attention of each best translation.
 
         Returns:
@@ -158,23 +158,23 @@ class Translator:
                 self.tokenizer.target, prefixes, ids, self.search.max_extra, first_line
             )
         translations = [Translation("", 0.0)] * len(lines)
-        filled = [place for place, tokens in enumerate(ids) if tokens]
+        filled = [index for index, tokens in enumerate(ids) if tokens]  # not blank
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
         rows = max(MAX_LOGITS // (self._functions.width * self.tokenizer.target.size), 1)
-        lengths = [len(ids[place]) + 1 for place in filled]
+        lengths = [len(ids[index]) + 1 for index in filled]
 
         def translate_batch(batch: Sequence[int]) -> tuple[list[int], list[Translation]]:
-            places = [filled[index] for index in batch]
-            source = [[*ids[place], END] for place in places]
-            prefix = None if prefix_ids is None else [prefix_ids[place] for place in places]
-            return places, self._translate_ids(source, prefix, attention)
+            indices = [filled[position] for position in batch]
+            source = [[*ids[index], END] for index in indices]
+            prefix = None if prefix_ids is None else [prefix_ids[index] for index in indices]
+            return indices, self._translate_ids(source, prefix, attention)
 
         groups = batches(lengths, self.search.batch_tokens, rows)
-        for places, translated in parallel_map(translate_batch, groups, self._workers):
-            for place, translation in zip(places, translated, strict=True):
-                translations[place] = translation
-            _report(progress, len(places))
+        for indices, translated in parallel_map(translate_batch, groups, self._workers):
+            for index, translation in zip(indices, translated, strict=True):
+                translations[index] = translation
+            _report(progress, len(indices))
         return translations
 
     def _translate_ids(
@@ -194,8 +194,8 @@ class Translator:
         matrices = self._functions.attention(tf.constant(source), labels).numpy()
         attentions = read_attention(source, labels.numpy(), matrices, self.tokenizer)
         return [
-            dataclasses.replace(translation, attention=own)
-            for translation, own in zip(translations, attentions, strict=True)
+            dataclasses.replace(translation, attention=of_best)
+            for translation, of_best in zip(translations, attentions, strict=True)
         ]
 
     def translate_stream(
@@ -268,16 +268,16 @@ class Translator:
         tokens = min(self.search.batch_tokens, MAX_LOGITS // self.tokenizer.target.size)
         scores: list[Score | None] = [None] * len(sources)
 
-        def score_batch(places: list[int]) -> tuple[list[int], list[Score]]:
-            return places, self._score_ids(
-                [source_ids[place] for place in places], [target_ids[place] for place in places]
+        def score_batch(batch: list[int]) -> tuple[list[int], list[Score]]:
+            return batch, self._score_ids(
+                [source_ids[index] for index in batch], [target_ids[index] for index in batch]
             )
 
         groups = batches(lengths, tokens, len(sources))
-        for places, scored in parallel_map(score_batch, groups, self._workers):
-            for place, score in zip(places, scored, strict=True):
-                scores[place] = score
-            _report(progress, len(places))
+        for batch, scored in parallel_map(score_batch, groups, self._workers):
+            for index, score in zip(batch, scored, strict=True):
+                scores[index] = score
+            _report(progress, len(batch))
         return [score for score in scores if score is not None]
 
     def _score_ids(
@@ -289,9 +289,9 @@ class Translator:
         ).numpy()  # (B, T)
         scores = []
         for row, labels in zip(forced, target_ids, strict=True):
-            each = row[: len(labels)].tolist()
+            by_token = row[: len(labels)].tolist()
             pieces = self.tokenizer.target.pieces(labels)
-            scores.append(Score(sum(each), len(each), tuple(each), tuple(pieces)))
+            scores.append(Score(sum(by_token), len(labels), tuple(by_token), tuple(pieces)))
         return scores
 
 

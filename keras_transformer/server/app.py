@@ -116,7 +116,7 @@ class Service:
         return FileResponse(PAGE / "index.html")
 
     async def _metrics_reply(self, _: Request) -> Response:
-        return Response(self.metrics.page(), media_type=self.metrics.content_type)
+        return Response(self.metrics.render(), media_type=self.metrics.content_type)
 
     async def _describe_model(self, _: Request) -> Response:
         """Return the facts about the model that the page needs."""
@@ -139,7 +139,7 @@ class Service:
 
 
 class _ReplyMiddleware:
-    """Adds headers to every reply, counts it and logs it."""
+    """Middleware that adds headers to every reply, counts it and logs it."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app = app
@@ -176,7 +176,7 @@ class _ReplyMiddleware:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Return an error outside /v1 in the form of those inside."""
+    """Return an error outside /v1 in the same form as one inside."""
     http = cast(HTTPException, error)
     message = f"{request.method[:20]} {request.url.path[:200]}: {http.detail}"
     return error_reply(RestError(message, "UNKNOWN", http.status_code, dict(http.headers or {})))
@@ -190,7 +190,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Bind a socket; it does not accept connections yet.
 
     Raises:
-        ServeError: The address is in use, or not this machine's.
+        ServeError: The address is in use, or does not belong to this machine.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -233,12 +233,12 @@ async def serve(service: Service, bound: socket.socket) -> bool:
         timeout_graceful_shutdown=math.ceil(settings.grace_s),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # Objects loaded so far stay. Excluded from garbage collection, they do not make it pause all
-    # requests for a good part of a second.
+    # The objects loaded so far are never freed. Garbage collection would visit them all and pause
+    # every request for a good part of a second.
     gc.collect()
     gc.freeze()
     async with service.running():
-        # uvicorn raises the signal again after its shutdown; it must not end the process then.
+        # uvicorn raises the signal again after its shutdown; that must not end the process.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         host, port = bound.getsockname()[:2]
@@ -251,5 +251,5 @@ async def serve(service: Service, bound: socket.socket) -> bool:
         log.info("page: http://%s:%d/ (Ctrl-C ends the server)", shown, port)
         await uvicorn.Server(config).serve(sockets=[bound])
         finished = service.batcher.running == 0
-    log.info("stopped" if finished else "stopped; what was still running is lost")
+    log.info("stopped" if finished else "stopped; unfinished requests are lost")
     return finished

@@ -1,4 +1,4 @@
-"""Batches of chunks of requests: their run, and the assembly of a request's outputs."""
+"""Batches of chunks of requests: running a batch, and joining the outputs of a request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from keras_transformer.server.decode import Request
 from keras_transformer.server.errors import RestError
-from keras_transformer.server.servable import Servable, explain
+from keras_transformer.server.servable import Servable, to_rest_error
 from keras_transformer.server.signature import Array, Arrays, Signature, Spec
 
 Result = Arrays | RestError
-"""Outputs of a chunk, or what went wrong."""
+"""Outputs of a chunk, or its error."""
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class Job:
         outputs: Future of the outputs; cancelled if the client disconnects.
         started: Number of rows that are running or done.
         done: Size and outputs of the finished chunks by first row.
-        since: Arrival, in seconds of a monotonic clock.
+        since: Time of arrival in seconds of ``time.monotonic``.
     """
 
     servable: Servable
@@ -39,11 +39,11 @@ class Job:
     since: float = field(default_factory=time.monotonic)
 
     @property
-    def left(self) -> int:
+    def rows_left(self) -> int:
         """Return the number of rows not yet started."""
         return self.request.rows - self.started
 
-    def joins(self, other: Job) -> bool:
+    def can_share_batch(self, other: Job) -> bool:
         """Return whether rows of both may share a batch."""
         mine, theirs = self.request, other.request
         return (
@@ -82,12 +82,14 @@ def run(chunks: Sequence[Chunk]) -> list[Result]:
     job = chunks[0].job
     signature = job.request.signature
     try:
-        outputs = job.servable.run(signature.name, _joined([chunk.inputs() for chunk in chunks]))
+        outputs = job.servable.run(
+            signature.name, _join_inputs([chunk.inputs() for chunk in chunks])
+        )
         if signature.by_row:
             _check_rows(outputs, sum(chunk.rows for chunk in chunks))
     except Exception as error:
         if len(chunks) == 1:
-            return [explain(error)]
+            return [to_rest_error(error)]
         return [result for chunk in chunks for result in run([chunk])]
     if len(chunks) == 1:
         return [outputs]
@@ -98,7 +100,7 @@ def run(chunks: Sequence[Chunk]) -> list[Result]:
     ]
 
 
-def join(signature: Signature, parts: Sequence[Arrays]) -> Arrays:
+def join_outputs(signature: Signature, parts: Sequence[Arrays]) -> Arrays:
     """Join the outputs of a request's chunks in order, as if it had run in one batch.
 
     Variable dimensions are padded with "" and zeros to the longest chunk, as inside a chunk.
@@ -106,11 +108,12 @@ def join(signature: Signature, parts: Sequence[Arrays]) -> Arrays:
     if len(parts) == 1:
         return parts[0]
     return {
-        name: _padded([part[name] for part in parts], signature.outputs[name]) for name in parts[0]
+        name: _pad_and_join([part[name] for part in parts], signature.outputs[name])
+        for name in parts[0]
     }
 
 
-def _joined(inputs: Sequence[Arrays]) -> Arrays:
+def _join_inputs(inputs: Sequence[Arrays]) -> Arrays:
     if len(inputs) == 1:
         return inputs[0]
     return {name: np.concatenate([part[name] for part in inputs]) for name in inputs[0]}
@@ -123,7 +126,7 @@ def _check_rows(outputs: Arrays, rows: int) -> None:
             raise RestError(f"{name}: expected {rows} rows, got the shape {got}", "INTERNAL")
 
 
-def _padded(parts: Sequence[Array], spec: Spec) -> Array:
+def _pad_and_join(parts: Sequence[Array], spec: Spec) -> Array:
     sizes = tuple(np.max([part.shape[1:] for part in parts], axis=0))
     if all(part.shape[1:] == sizes for part in parts):
         return np.concatenate(parts)

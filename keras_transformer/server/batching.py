@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from keras_transformer.server.batch import Chunk, Job, Result, join, run
+from keras_transformer.server.batch import Chunk, Job, Result, join_outputs, run
 from keras_transformer.server.decode import Request
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
-from keras_transformer.server.servable import Servable, explain
+from keras_transformer.server.servable import Servable, to_rest_error
 from keras_transformer.server.settings import Settings
 
 log = logging.getLogger("keras_transformer.serve")
@@ -36,7 +36,7 @@ class Batcher:
         self.metrics = metrics
         self.waiting = 0
         self.running = 0
-        self._queue: dict[Job, None] = {}  # ordered by arrival; a job may leave from anywhere
+        self._queue: dict[Job, None] = {}  # ordered by arrival; any job may be removed
         self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
         self._timer: asyncio.TimerHandle | None = None
 
@@ -60,7 +60,7 @@ class Batcher:
             )
         job = Job(servable, request, asyncio.get_running_loop().create_future())
         self._queue[job] = None
-        self._count(request.rows)
+        self._change_waiting(request.rows)
         self._start()
         return job
 
@@ -76,9 +76,9 @@ class Batcher:
     def _remove(self, job: Job) -> None:
         if job in self._queue:
             del self._queue[job]
-            self._count(-job.left)
+            self._change_waiting(-job.rows_left)
 
-    def _count(self, rows: int) -> None:
+    def _change_waiting(self, rows: int) -> None:
         self.waiting += rows
         self.metrics.queue_rows.set(self.waiting)
 
@@ -106,34 +106,34 @@ class Batcher:
 
     def _joinable(self, head: Job) -> int:
         """Return the number of rows that could share a batch with the first job."""
-        return sum(job.left for job in self._queue if job is head or job.joins(head))
+        return sum(job.rows_left for job in self._queue if job is head or job.can_share_batch(head))
 
     def _next_batch(self) -> list[Chunk]:
         """Take rows of the first job, and of those that may join it, from the queue.
 
-        If several batches may start now, the rows are divided among them.
+        If several threads are free, the rows are divided among as many batches.
         """
         head = next(iter(self._queue))
         free = self.settings.batches_at_once - self.running
-        share = max(-(-self._joinable(head) // free), 1)  # 1 even if a request has no rows
-        space = min(self.settings.max_batch_size, share)
+        rows_each = max(-(-self._joinable(head) // free), 1)  # 1 even if a request has no rows
+        space = min(self.settings.max_batch_size, rows_each)
         chunks = []
         for job in list(self._queue):
             if space == 0:
                 break
-            if job is not head and not job.joins(head):
+            if job is not head and not job.can_share_batch(head):
                 continue
-            rows = min(space, job.left)
+            rows = min(space, job.rows_left)
             chunks.append(Chunk(job, job.started, rows))
             if job.started == 0:
                 self.metrics.wait_seconds.observe(time.monotonic() - job.since)
             job.started += rows
             space -= rows
             del self._queue[job]
-            if job.left:
+            if job.rows_left:
                 self._queue[job] = None  # the rest of a large request goes to the end
         rows = sum(chunk.rows for chunk in chunks)
-        self._count(-rows)
+        self._change_waiting(-rows)
         self.metrics.batch_rows.labels(head.request.signature.name).observe(rows)
         return chunks
 
@@ -144,13 +144,13 @@ class Batcher:
         self.metrics.run_seconds.observe(time.monotonic() - started)
         if not task.cancelled():
             failure = task.exception()
-            results = task.result() if failure is None else [explain(failure)] * len(chunks)
+            results = task.result() if failure is None else [to_rest_error(failure)] * len(chunks)
             for chunk, result in zip(chunks, results, strict=True):
                 try:
                     self._settle(chunk, result)
                 except Exception as error:  # concerns this request only
                     log.exception("the outputs of a request cannot be joined")
-                    self._settle(chunk, explain(error))
+                    self._settle(chunk, to_rest_error(error))
         self._start()
 
     def _settle(self, chunk: Chunk, result: Result) -> None:
@@ -165,4 +165,4 @@ class Batcher:
         job.done[chunk.start] = (chunk.rows, result)
         if sum(rows for rows, _ in job.done.values()) == job.request.rows:
             parts = [outputs for _, (_, outputs) in sorted(job.done.items())]
-            job.outputs.set_result(join(job.request.signature, parts))
+            job.outputs.set_result(join_outputs(job.request.signature, parts))

@@ -22,7 +22,7 @@ from keras_transformer.server.signature import Array, Arrays, Signature, Spec
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BOM = b"\xef\xbb\xbf"
-_MAX_RANK = 16
+_MAX_RANK = 16  # of an input whose signature leaves the rank open
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Request:
     rows: int
 
 
-class _Repeated(dict[str, Any]):
+class _DuplicateKeys(dict[str, Any]):
     """A JSON object with a duplicate key."""
 
 
@@ -74,7 +74,7 @@ def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     else:
         inputs = _columns(document["inputs"], signature)
     _check_shapes(inputs, signature)
-    # A request without a batch dimension is indivisible.
+    # A request without a batch dimension cannot be divided.
     rows = next(iter(inputs.values())).shape[0] if signature.by_row else 1
     return Request(signature, "row" if given == ["instances"] else "column", inputs, rows)
 
@@ -106,7 +106,7 @@ def parse_json(body: bytes) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(reversed(pairs))
-    return found if len(found) == len(pairs) else _Repeated(found)
+    return found if len(found) == len(pairs) else _DuplicateKeys(found)
 
 
 def _float(text: str) -> float:
@@ -141,7 +141,7 @@ def _rows(instances: Any, signature: Signature) -> Arrays:
 
 
 def _check_keys(instance: dict[str, Any], names: Any, where: str) -> None:
-    if isinstance(instance, _Repeated):
+    if isinstance(instance, _DuplicateKeys):
         raise RestError(f"{where}: a key is given twice")
     if instance.keys() != names:
         wanted, got = (", ".join(sorted(keys)) for keys in (names, instance))
@@ -164,7 +164,7 @@ def _columns(inputs: Any, signature: Signature) -> Arrays:
 def _check_shapes(inputs: Arrays, signature: Signature) -> None:
     for name, value in inputs.items():
         spec = signature.inputs[name]
-        if not spec.takes(value.shape):
+        if not spec.accepts(value.shape):
             wanted = ["any" if size is None else size for size in spec.shape or ()]
             if spec.by_row and not value.shape:
                 raise RestError(

@@ -106,11 +106,11 @@ class Metrics:
     def count_unknown_model(self) -> None:
         """Count a predict request for another model.
 
-        Its name is not used as a label: clients could fill the memory with labels.
+        Its name is not a label: clients could fill the memory with labels.
         """
         self.requests.labels("(unknown)", "NOT_FOUND").inc()
 
-    def page(self) -> bytes:
+    def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         # The client library appends _total to a counter's name, TensorFlow Serving does not.
         return generate_latest(self.registry).replace(f"{_COUNT}_total".encode(), _COUNT.encode())

@@ -36,7 +36,7 @@ def bounded_protocol(seconds: float) -> type[H11Protocol]:
                 self._stop()
 
         def on_response_complete(self) -> None:
-            # Before the next request, which may already be there and stop the timer.
+            # First, because the next request may be there already and stop the timer.
             self._restart()
             super().on_response_complete()
 

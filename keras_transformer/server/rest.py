@@ -27,6 +27,7 @@ from keras_transformer.server.versions import Version, Versions
 _MODEL = r"(?i:/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICT = re.compile(_MODEL + r":(?P<verb>classify|regress|predict))", re.ASCII)
 _STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?)", re.ASCII)
+# Bytes of a body, or values of a reply, above which a thread reads or writes the JSON.
 _LARGE = 65536
 
 
@@ -61,8 +62,9 @@ def parse_path(method: str, path: str) -> Target:
     found = form.fullmatch(path) if form else None
     if not found:
         raise RestError(
-            f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, with "
-            "/versions/N or /labels/L behind it and then /metadata, or POST the same with :predict"
+            f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, "
+            ".../versions/N or .../labels/L, each with or without /metadata; or POST to one of "
+            "them with :predict"
         )
     parts = found.groupdict()
     version = int(parts["version"][:40]) if parts["version"] else None

@@ -18,6 +18,7 @@ from keras_transformer.server.signature import Arrays, Signature, Spec
 CARD = "export.json"
 WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_WARMUP = 1000
+"""Most warm-up requests that TensorFlow Serving accepts."""
 
 
 @dataclass
@@ -84,8 +85,8 @@ def load(folder: Path) -> Servable:
     return servable
 
 
-def explain(error: BaseException) -> RestError:
-    """Convert an error of TensorFlow for a client."""
+def to_rest_error(error: BaseException) -> RestError:
+    """Convert an error of TensorFlow to one for the client."""
     from tensorflow import errors
 
     if isinstance(error, RestError):
@@ -94,7 +95,7 @@ def explain(error: BaseException) -> RestError:
     if isinstance(error, errors.OpError):
         names = {number: name for name, number in vars(errors).items() if name in STATUS}
         code = names.get(error.error_code, code)
-    # TensorFlow surrounds a message with places in the graph, which do not help a client.
+    # TensorFlow puts graph locations around its message; they do not help a client.
     message = str(error).rpartition("<stack traces unavailable>")[2]
     message = re.split(r"\n\t \[\[| \[Op:", message)[0].strip()
     return RestError(message[:1000] or type(error).__name__, code)
@@ -149,7 +150,7 @@ def _as_json(definition: Any) -> dict[str, Any]:
 
 
 def read_warmup(path: Path) -> Iterator[tuple[str, Arrays]]:
-    """Yield signature name and inputs of each warm-up request; a missing file has none.
+    """Yield signature name and inputs of each warm-up request; nothing for a missing file.
 
     Args:
         path: A TFRecord of ``PredictionLog``.

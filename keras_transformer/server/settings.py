@@ -22,7 +22,7 @@ class ServeError(UserError):
 
 @dataclass(frozen=True)
 class Settings:
-    """Options with a default.
+    """Options of the server.
 
     Raises:
         ServeError: A value is out of range.
@@ -60,14 +60,14 @@ class Settings:
     """Greatest number of connections; further ones get 503."""
 
     def __post_init__(self) -> None:
-        _within("port", self.port, 0, 65535)
+        _require_within("port", self.port, 0, 65535)
         for name in ("max_batch_size", "threads", "max_queue", "max_text_kb", "max_connections"):
-            _within(name, getattr(self, name), 1)
-        _within("batches", self.batches, 0)
+            _require_within(name, getattr(self, name), 1)
+        _require_within("batches", self.batches, 0)
         for name in ("poll_s", "max_body_mb", "timeout_s"):
-            _within(name, getattr(self, name), 0.001)
+            _require_within(name, getattr(self, name), 0.001)
         for name in ("batch_timeout_ms", "grace_s"):
-            _within(name, getattr(self, name), 0)
+            _require_within(name, getattr(self, name), 0)
         if not re.fullmatch(r"[^/:\s]*", self.name):
             raise ServeError(
                 f"name: expected a text without '/', ':' and spaces, got {self.name!r}"
@@ -80,7 +80,7 @@ class Settings:
         return self.batches or core_count()
 
 
-def _within(name: str, value: float, low: float, high: float = math.inf) -> None:
+def _require_within(name: str, value: float, low: float, high: float = math.inf) -> None:
     if not low <= value <= high or not math.isfinite(value):
         limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
         raise ServeError(f"{name}: expected {limits}, got {value}")
@@ -137,7 +137,7 @@ def find_versions(folder: Path) -> tuple[dict[int, Path], dict[str, str]]:
     """Find the version folders of a model.
 
     Returns:
-        Version folders by number, and, by name, why other folders with a number are ignored.
+        Version folders by number, and by name the reason why another numbered folder is ignored.
     """
     found: dict[int, Path] = {}
     ignored = {}

@@ -30,7 +30,7 @@ class Spec:
         """Return whether the first dimension is the batch."""
         return bool(self.shape) and self.shape is not None and self.shape[0] is None
 
-    def takes(self, shape: tuple[int, ...]) -> bool:
+    def accepts(self, shape: tuple[int, ...]) -> bool:
         """Return whether an array of this shape fits."""
         if self.shape is None:
             return True
@@ -49,7 +49,7 @@ class Signature:
     """A function of a SavedModel.
 
     Attributes:
-        name: Its key.
+        name: Its key in the SavedModel.
         method: Method name, such as ``tensorflow/serving/predict``.
         inputs: Inputs by name.
         outputs: Outputs by name.
@@ -62,7 +62,7 @@ class Signature:
 
     @property
     def by_row(self) -> bool:
-        """Return whether all inputs and outputs have the batch first: rows can be divided."""
+        """Return whether all inputs and outputs have the batch first: rows can then be divided."""
         return all(spec.by_row for spec in [*self.inputs.values(), *self.outputs.values()])
 
     @property

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
-from keras_transformer.server.servable import Servable, explain, load
+from keras_transformer.server.servable import Servable, load, to_rest_error
 from keras_transformer.server.settings import Policy, ServeError, Settings, find_versions
 
 log = logging.getLogger("keras_transformer.serve")
 
-# Retired versions that the status still lists.
-_KEPT = 10
+# Most retired versions that the status lists.
+_MAX_RETIRED = 10
 
 Files = frozenset[tuple[str, int, int]]
 """Name, size and time of each file in a folder."""
@@ -46,7 +46,7 @@ class Version:
         state: State; END with a code other than OK means that loading failed.
         code: Name of TensorFlow's error code.
         message: Error message of a failed load.
-        tried: Files at the last attempt to load, to detect changes.
+        tried_files: Files at the last attempt to load, to detect changes.
     """
 
     number: int
@@ -54,7 +54,7 @@ class Version:
     state: State = State.LOADING
     code: str = "OK"
     message: str = ""
-    tried: Files = frozenset()
+    tried_files: Files = frozenset()
     _servable: Servable | None = None
     _users: int = 0
     _unused: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,7 +82,7 @@ class Version:
                 self._unused.set()
 
     async def retire(self) -> None:
-        """Accept no new request, wait for the last one, free the memory."""
+        """Accept no new request, wait for the running ones, free the memory."""
         self.state = State.UNLOADING
         while self._users:
             self._unused.clear()
@@ -125,7 +125,7 @@ class Versions:
 
     @property
     def current(self) -> Version | None:
-        """Return the version for requests without a version: the highest that is loaded."""
+        """Return the version for requests that name none: the highest loaded one."""
         loaded = [version for version in self._known.values() if version.state is State.AVAILABLE]
         return max(loaded, key=lambda version: version.number, default=None)
 
@@ -183,7 +183,9 @@ class Versions:
             )
         for item in self.status():
             if item.failed:
-                log.warning("version %d is not served; %d answers", item.number, current.number)
+                log.warning(
+                    "version %d is not served; version %d is used", item.number, current.number
+                )
 
     async def watch(self) -> None:
         """Poll the folder until cancelled."""
@@ -221,14 +223,14 @@ class Versions:
         if version.state not in (State.LOADING, State.END):
             return
         files = await asyncio.get_running_loop().run_in_executor(self._thread, _files, folder)
-        if not version.failed or version.tried != files:
-            version.folder, version.tried = folder, files
+        if not version.failed or version.tried_files != files:
+            version.folder, version.tried_files = folder, files
             await self._load(version)
 
     def _warn_once(self, message: str) -> None:
         """Log a warning if it differs from the last one."""
         if message and message != self._last_warning:
-            log.warning("%s; what is loaded stays", message)
+            log.warning("%s; loaded versions stay", message)
         self._last_warning = message
 
     async def _load(self, version: Version) -> None:
@@ -239,7 +241,7 @@ class Versions:
         try:
             version.activate(await loop.run_in_executor(self._thread, self._loader, version.folder))
         except Exception as error:
-            reason = explain(error)
+            reason = to_rest_error(error)
             version.state, version.code, version.message = State.END, reason.code, str(reason)
             log.error(
                 "version %d cannot be loaded, and is tried again when its files change: %s",
@@ -266,7 +268,7 @@ class Versions:
 
     async def _finish(self, version: Version) -> None:
         await version.retire()
-        # The graphs of a model contain cycles, which only the garbage collector frees.
+        # The graphs of a model contain reference cycles, which only the garbage collector frees.
         await asyncio.get_running_loop().run_in_executor(self._thread, gc.collect)
         log.info("version %d retired", version.number)
 
@@ -277,7 +279,7 @@ class Versions:
             for number, item in self._known.items()
             if item.state is State.END and not item.failed
         ]
-        for number in sorted(ended)[:-_KEPT]:
+        for number in sorted(ended)[:-_MAX_RETIRED]:
             del self._known[number]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from keras_transformer.serving.settings import ExportError, ExportSettings
 
 Log = Callable[[str], None]
 Translate = Callable[[list[str]], list[str]]
-"""Lines to their translations."""
+"""Function from lines to their translations."""
 
 
 def dev_bleu(
@@ -21,13 +21,13 @@ def dev_bleu(
     settings: ExportSettings,
     log: Log,
 ) -> dict[str, Any] | None:
-    """Measure BLEU of an export, and compare it with float32 weights if they are smaller.
+    """Measure BLEU of an export; for other than float32 weights, compare it with float32.
 
     Args:
         run: The exported run.
         translate: The export.
         translate_float32: The same search with float32 weights; not called for dtype float32.
-        settings: Number of sentences, and accepted loss.
+        settings: ``dev_sentences``, ``dtype`` and ``max_bleu_loss``.
         log: Called with each line of progress.
 
     Returns:

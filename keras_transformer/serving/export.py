@@ -20,7 +20,7 @@ _OVERHEAD = 2**22
 
 
 class Writer(Protocol):
-    """A run in memory, ready to be written in one format.
+    """Writer of a run, held in memory, in one format.
 
     Args:
         run: A trained run.
@@ -58,7 +58,7 @@ class Writer(Protocol):
         """Translate with the written version, as its users do."""
 
     def translate_float32(self, folder: Path, lines: list[str]) -> list[str]:
-        """Translate with the same search and float32 weights; ``folder`` may be used."""
+        """Translate with the same search and float32 weights; temporary files go to ``folder``."""
 
 
 def _saved_model() -> type[Writer]:
@@ -73,7 +73,7 @@ def _ctranslate2() -> type[Writer]:
     return CTranslate2Writer
 
 
-# Imported on use: ctranslate2 is an optional package.
+# Functions, so that a format is imported on use: ctranslate2 is an optional package.
 WRITERS: dict[Format, Callable[[], type[Writer]]] = {
     "saved_model": _saved_model,
     "ctranslate2": _ctranslate2,

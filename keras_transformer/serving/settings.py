@@ -28,7 +28,7 @@ class ExportError(UserError):
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Options of an export beside the search.
+    """Options of the export, apart from the search.
 
     Raises:
         ExportError: A value is out of range, or the package of the format is missing.
@@ -37,17 +37,17 @@ class ExportSettings:
     format: Format = "saved_model"
     """saved_model for TensorFlow Serving, ctranslate2 for the engine CTranslate2."""
     version: int | None = None
-    """Version number; null: the next one."""
+    """Version number; left out: the next one."""
     dtype: Precision = "float32"
     """Type of the weights: float32; bfloat16, half the size, computes in bfloat16 (fast on
     processors with bfloat16 arithmetic, slow on others); int8, a quarter of the size, computes
     in float32."""
     max_tokens: int | None = None
-    """Longest source in tokens, end token included; null: the run's data.max_tokens."""
+    """Longest source in tokens, end token included; left out: the run's data.max_tokens."""
     dev_sentences: int = 1_000
     """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = 0.2
-    """BLEU that weights of fewer bits may lose on these sentences."""
+    """Greatest loss of BLEU on these sentences that bfloat16 or int8 weights may cause."""
 
     def __post_init__(self) -> None:
         for name, least in (("version", 1), ("max_tokens", 2), ("dev_sentences", 0)):
@@ -82,7 +82,7 @@ class ExportSettings:
 
 
 def refuse_samples(search: SearchConfig) -> None:
-    """Refuse a search that draws samples: no export supports it.
+    """Refuse sampling, which no export supports.
 
     Raises:
         ExportError: ``search.sample`` is set.

@@ -15,9 +15,9 @@ from keras_transformer.serving.settings import MAX_VERSION, ExportError
 def new_version(directory: Path, wanted: int | None) -> Iterator[tuple[Path, int]]:
     """Yield a hidden folder that becomes the new version if the block succeeds.
 
-    Its name is not a number, so that no server loads a half-written version. Hidden folders that
-    killed exports left are removed. A failed export leaves nothing, not even ``directory`` if it
-    was new.
+    Its name is not a number, so that no server loads a half-written version. Hidden folders of
+    killed exports are removed. A failed export leaves nothing, not even ``directory`` if it was
+    new.
 
     Args:
         directory: Folder of the versions; made if missing.
@@ -54,7 +54,7 @@ def _remove_leftovers(directory: Path) -> None:
 
 
 def version_number(name: str) -> int | None:
-    """Return the version number that a folder name stands for, None for any other name.
+    """Return the version number in a folder name, None for a name that is not a number.
 
     The number may be above ``MAX_VERSION``, which no server accepts.
     """
@@ -91,7 +91,7 @@ def next_version(directory: Path, wanted: int | None) -> int:
 
 
 def _check_folder(directory: Path) -> None:
-    """Refuse a path that neither is nor can become a writable folder."""
+    """Refuse a path that is not, and cannot become, a writable folder."""
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     if not existing.is_dir():
         other = f"{existing}, which is not a folder"

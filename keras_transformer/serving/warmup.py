@@ -58,7 +58,7 @@ def _requests(
 
 
 def _values(key: str, size: int) -> np.ndarray:
-    """Return a batch for an input of that name."""
+    """Return a batch of values for the input ``key``."""
     if key == "alpha":
         return np.full(size, 1.0, np.float32)
     if key == "max_extra":

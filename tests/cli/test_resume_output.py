@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keras_transformer import system
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.resume_output import appended, completed, skip
+from keras_transformer.cli.resume_output import completed_lines, continue_output, skip
 
 # Three lines of input: as many lines of output, or two for the first and three for the last.
 PLAIN = "ein Hund\n\n爱我\n".encode()
@@ -20,7 +20,7 @@ NUMBERED = "1\tein Hund\n1\tder Hund\n2\t\n3\t爱\n3\t我\n3\t爱我\n".encode()
 def finish(place: Path, numbered: bool) -> None:
     """Complete an output as ``translate --append`` does."""
     lines = (NUMBERED if numbered else PLAIN).decode().splitlines(keepends=True)
-    with appended(place, numbered) as (stream, done):
+    with continue_output(place, numbered) as (stream, done):
         for line in lines if numbered else lines[done:]:
             if not numbered or int(line.partition("\t")[0]) > done:
                 stream.write(line)
@@ -45,9 +45,9 @@ def test_wherever_a_run_was_killed_the_next_completes_it(
 def test_completed_lines_counted_by_hand(tmp_path: Path) -> None:
     place = tmp_path / "out"
     place.write_bytes(b"one\n\nthree\nfo")
-    assert completed(place, numbered=False) == (3, len(b"one\n\nthree\n"))
+    assert completed_lines(place, numbered=False) == (3, len(b"one\n\nthree\n"))
     place.write_bytes(b"1\ta\n1\tb\n2\tc\n2\td")
-    assert completed(place, numbered=True) == (1, len(b"1\ta\n1\tb\n"))  # 2 may have had more
+    assert completed_lines(place, numbered=True) == (1, len(b"1\ta\n1\tb\n"))  # 2 may have had more
 
 
 @pytest.mark.parametrize("line", ["Hund", "Hund\t1", "0\tHund", "-1\tHund"])
@@ -62,9 +62,9 @@ def test_lines_without_a_number_are_refused_and_kept(tmp_path: Path, line: str) 
 def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
     place = tmp_path / "out"
     with (
-        appended(place, False),
+        continue_output(place, False),
         pytest.raises(system.FileError, match="another process"),
-        appended(place, False),
+        continue_output(place, False),
     ):
         pass
 
@@ -72,7 +72,7 @@ def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
 def test_a_device_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="expected a regular file"),
-        appended(Path("/dev/null"), False),
+        continue_output(Path("/dev/null"), False),
     ):
         pass
 
@@ -80,5 +80,5 @@ def test_a_device_is_refused(tmp_path: Path) -> None:
 def test_fewer_input_than_output_lines_are_refused_with_both_counts() -> None:
     assert list(skip(iter("abc"), 1, "input")) == ["b", "c"]
     assert list(skip(iter("abc"), 3, "input")) == []
-    with pytest.raises(UsageError, match=r"has 4 lines already, .* of input or more, got 3"):
+    with pytest.raises(UsageError, match=r"already has 4 lines; .* in input, got 3"):
         skip(iter("abc"), 4, "input")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.data.batch_bounds import count_fewest, even_bounds, sort_by_group
+from keras_transformer.data.batch_bounds import even_bounds, min_batch_count, sort_by_group
 
 
 @settings(max_examples=60, deadline=None)
@@ -24,7 +24,7 @@ def test_bounds_by_hand() -> None:
     # Seven pairs of 2 source and 3 target tokens; 10 target tokens hold three of them.
     tokens = 2 * np.arange(8), 3 * np.arange(8)
 
-    assert count_fewest(tokens, 10) == 3
+    assert min_batch_count(tokens, 10) == 3
     assert even_bounds(tokens, 10, 3).tolist() == [0, 3, 5, 7]
     assert even_bounds(tokens, 10, 7).tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert count_fewest(tokens, 1) == 7  # a longer pair is a batch of its own
+    assert min_batch_count(tokens, 1) == 7  # a longer pair is a batch of its own

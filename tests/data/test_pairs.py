@@ -51,7 +51,7 @@ def test_missing_files_name_candidates_and_similar_files(tmp_path: Path) -> None
         f"neither; {tmp_path} has train.en, train.fr"
     )
     assert isinstance(caught.value, UserError)
-    with pytest.raises(DataError, match="nowhere is no folder"):
+    with pytest.raises(DataError, match="nowhere is not a folder"):
         texts(tmp_path / "nowhere" / "train")
     with pytest.raises(DataError, match="two different suffixes"):
         texts(tmp_path / "train", "en", "en")

@@ -22,11 +22,11 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_waits_double_and_half_of_each_is_random(waits: list[float]) -> None:
-    retries = Retries(attempts=100, first=1.0, most=20.0)
+    retries = Retries(attempts=100, first_wait=1.0, max_wait=20.0)
 
     for _ in range(50):
         for attempt in (1, 2, 3, 7):
-            assert retries.again(attempt)
+            assert retries.wait_for_attempt(attempt)
 
     for index, bound in enumerate((1.0, 2.0, 4.0)):
         seen = waits[index::4]
@@ -35,21 +35,21 @@ def test_waits_double_and_half_of_each_is_random(waits: list[float]) -> None:
 
 
 def test_server_may_request_a_longer_wait_up_to_a_limit(waits: list[float]) -> None:
-    retries = Retries(attempts=3, first=1.0, most=20.0)
+    retries = Retries(attempts=3, first_wait=1.0, max_wait=20.0)
 
-    assert retries.again(1, at_least=7.0)
-    assert retries.again(1, at_least=3600.0)
+    assert retries.wait_for_attempt(1, at_least=7.0)
+    assert retries.wait_for_attempt(1, at_least=3600.0)
 
     assert waits == [7.0, 20.0]
 
 
 def test_attempts_are_limited_and_can_be_stopped() -> None:
-    retries = Retries(attempts=2, first=0.001)
+    retries = Retries(attempts=2, first_wait=0.001)
 
-    assert retries.again(1)
-    assert not retries.again(2)
+    assert retries.wait_for_attempt(1)
+    assert not retries.wait_for_attempt(2)
     retries.stop()
-    assert not retries.again(1)
+    assert not retries.wait_for_attempt(1)
 
 
 def test_call_repeats_transient_failures_only(waits: list[float]) -> None:
@@ -65,7 +65,7 @@ def test_call_repeats_transient_failures_only(waits: list[float]) -> None:
             raise outcome
         return outcome
 
-    assert Retries(attempts=3, first=1.0).call(send) == "ok"
+    assert Retries(attempts=3, first_wait=1.0).call(send) == "ok"
     assert waits[0] == 7.0
     assert 1.0 <= waits[1] <= 2.0
     outcomes += [TransientFailure("busy"), TransientFailure("late"), "ok"]

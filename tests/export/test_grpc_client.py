@@ -86,7 +86,7 @@ def client(server: Server) -> Iterator[Callable[..., GrpcClient]]:
     """Make a client that retries almost at once."""
     with grpc_client.connect(server.address, None) as channel:
         yield lambda **options: GrpcClient(
-            channel, "m", retries=Retries(attempts=3, first=0.001), **options
+            channel, "m", retries=Retries(attempts=3, first_wait=0.001), **options
         )
 
 

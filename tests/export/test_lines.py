@@ -45,12 +45,12 @@ def test_replies_in_order_with_few_requests_in_flight() -> None:
 
 
 def test_a_failure_ends_the_waits_of_other_requests() -> None:
-    retries = Retries(attempts=100, first=30.0, most=30.0)
+    retries = Retries(attempts=100, first_wait=30.0, max_wait=30.0)
 
     def ask(group: list[str]) -> list[dict[str, str]]:
         if group == ["bad"]:
             raise Failure("refused", 2)
-        retries.again(1)
+        retries.wait_for_attempt(1)
         return []
 
     start = time.monotonic()

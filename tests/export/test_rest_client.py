@@ -23,7 +23,7 @@ class Impatient(Retries):
         super().__init__(attempts)
         self.asked: list[float] = []
 
-    def again(self, attempt: int, at_least: float = 0.0) -> bool:
+    def wait_for_attempt(self, attempt: int, at_least: float = 0.0) -> bool:
         self.asked.append(at_least)
         return attempt < self.attempts
 

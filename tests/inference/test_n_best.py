@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.inference.grouping import padded_ids
-from keras_transformer.inference.n_best import distinct_places, read_translations, select_distinct
+from keras_transformer.inference.n_best import distinct_indices, read_translations, select_distinct
 from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import NEG_INF, Hypotheses
 from keras_transformer.serving.saved_model.graph_tokenizer import GraphTokenizer
@@ -61,11 +61,11 @@ def check_lists(python, graph, n_best: int) -> None:
         np.testing.assert_allclose([s for _, s in places][: len(own)], [s for _, s in own])
 
 
-def test_distinct_places_by_hand():
+def test_distinct_indices_by_hand():
     texts = ["我爱你。", "我爱你。", "我爱您。", "我爱你。", "爱你。", "我爱您。"]
-    assert distinct_places(texts, 2) == [0, 2]
-    assert distinct_places(texts, 9) == [0, 2, 4]
-    assert distinct_places(["a"], 1) == [0]
+    assert distinct_indices(texts, 2) == [0, 2]
+    assert distinct_indices(texts, 9) == [0, 2, 4]
+    assert distinct_indices(["a"], 1) == [0]
 
 
 def test_two_segmentations_of_one_text_by_hand(tokenizer):

@@ -275,5 +275,5 @@ def test_a_long_target_is_refused_by_name(translator, monkeypatch):
 def test_a_tokenizer_of_another_model_is_refused(model, tokenizer):
     other = Tokenizer(tokenizer.target, tokenizer.source)
     assert other.target.size != tokenizer.target.size
-    with pytest.raises(TranslationError, match=r"expected \d+ target pieces"):
+    with pytest.raises(TranslationError, match=r"expected target vocabulary size \d+"):
         Translator(model, other, SEARCH, DATA)

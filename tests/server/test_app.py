@@ -206,7 +206,7 @@ def test_metrics(client):
 
 def test_an_error_of_the_server_itself(client, monkeypatch):
     toy = client()
-    monkeypatch.setattr(toy.service.metrics, "page", lambda: 1 / 0)
+    monkeypatch.setattr(toy.service.metrics, "render", lambda: 1 / 0)
     reply = toy.get("/monitoring/prometheus/metrics")
     assert reply.status_code == 500
     assert reply.json() == {"error": "the server failed: ZeroDivisionError"}

@@ -263,7 +263,7 @@ def test_the_time_of_every_batch_is_counted(run, batcher, model):
         one = batcher()
         for text in ("a", "b"):
             await one.submit(model, ask(model, text)).outputs
-        assert b"keras_transformer_serve_run_seconds_count 2.0" in one.metrics.page()
+        assert b"keras_transformer_serve_run_seconds_count 2.0" in one.metrics.render()
 
     run(main)
 

@@ -103,7 +103,7 @@ def test_rows_of_a_disconnected_client_are_dropped(connect, service, scripted):
     scripted.free.set()
     assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
     assert scripted.batches == [["a"]]
-    assert b'status="CANCELLED"} 1.0' in service.metrics.page()
+    assert b'status="CANCELLED"} 1.0' in service.metrics.render()
 
 
 def test_requests_one_after_another_in_one_connection(connect):

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transformer.server.servable import explain, load, read_warmup
+from keras_transformer.server.servable import load, read_warmup, to_rest_error
 from keras_transformer.server.signature import Spec
 
 
@@ -63,15 +63,15 @@ def test_a_failed_warmup_request_fails_the_version(version):
     record(version / "assets.extra" / "tf_serving_warmup_requests", "a", "explode")
     with pytest.raises(Exception, match="it explodes") as caught:
         load(version)
-    assert explain(caught.value).code == "INVALID_ARGUMENT"
-    assert str(explain(caught.value)).startswith("assertion failed: [it explodes]")
+    assert to_rest_error(caught.value).code == "INVALID_ARGUMENT"
+    assert str(to_rest_error(caught.value)).startswith("assertion failed: [it explodes]")
 
 
 def test_a_broken_saved_model(version):
     (version / "saved_model.pb").write_bytes(b"nonsense")
     with pytest.raises(Exception, match=r".") as caught:
         load(version)
-    assert explain(caught.value).status == 500
+    assert to_rest_error(caught.value).status == 500
 
 
 def test_strings_keep_their_bytes(version):

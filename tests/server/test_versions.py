@@ -149,13 +149,13 @@ def test_the_newest_that_can_be_loaded_is_served_from_the_start(
     assert lines == [
         "version 4 cannot be loaded, and is tried again when its files change: 4 is broken",
         "version 3 cannot be loaded, and is tried again when its files change: 3 is broken",
-        "version 4 is not served; 2 answers",
-        "version 3 is not served; 2 answers",
+        "version 4 is not served; version 2 is used",
+        "version 3 is not served; version 2 is used",
     ]
 
 
 def test_broken_versions_stay_in_the_status(run, versions, folder, add_version, monkeypatch):
-    monkeypatch.setattr("keras_transformer.server.versions._KEPT", 1)
+    monkeypatch.setattr("keras_transformer.server.versions._MAX_RETIRED", 1)
 
     async def main():
         for number in (2, 3, 4):
@@ -277,7 +277,7 @@ def test_nothing_to_serve(run, versions, folder):
 def test_only_the_last_retired_versions_stay_in_the_status(
     run, versions, folder, add_version, monkeypatch
 ):
-    monkeypatch.setattr("keras_transformer.server.versions._KEPT", 2)
+    monkeypatch.setattr("keras_transformer.server.versions._MAX_RETIRED", 2)
 
     async def main():
         one = versions()

@@ -1,7 +1,7 @@
 """Autoregressive search: one hypothesis in each row, for greedy search and sampling.
 
 Shapes: B batch, W rows of each sentence, R rows (B * W), V vocabulary, T tokens so far, START
-counted.
+counted, L tokens without it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class AutoregressiveSearch:
 
         tokens = loop.tokens[:, 1:]
         return Hypotheses(
-            tokens=tf.reshape(tokens, [-1, self.width, loop.position]),
+            tokens=tf.reshape(tokens, [-1, self.width, loop.position]),  # (B, W, L)
             lengths=by_sentence(loop.lengths),
             scores=by_sentence(scores),
             log_probabilities=by_sentence(loop.log_probabilities),

@@ -4,7 +4,7 @@ Each step extends the W live hypotheses of a sentence and keeps the 2 W best ext
 Those that end with END compete for the N places of the finished set and are never extended
 again; the W best of the others stay alive (at most W of the 2 W end, one for each parent).
 A sentence is done when no live hypothesis can enter its best finished ones any more, or at its
-limit; from then on it is frozen, whatever the rest of the batch does.
+limit; from then on it does not change, whatever the rest of the batch does.
 
 Shapes: B batch, W beam width, R rows (B * W), N hypotheses returned, K candidates of a row,
 V vocabulary, T tokens so far, START counted.
@@ -120,7 +120,7 @@ class BeamSearch:
 
     def initial(self, state: State) -> _Loop:
         batch = tf.shape(self.limits)[0]
-        # All rows begin alike: only the first counts, or all would follow the same path.
+        # All rows begin alike: only the first is valid, or all would follow the same path.
         first = tf.constant([[0.0] + [NEG_INF] * (self.beam - 1)])
         empty = tf.fill([batch, self.size], NEG_INF)
         return _Loop(
@@ -166,13 +166,13 @@ class BeamSearch:
         total = tf.maximum(loop.live.log_probabilities[:, :, None] + added, NEG_INF)
         flat = tf.reshape(total, [-1, self.beam * width])  # (B, W * K)
         log_probabilities, indices = tf.math.top_k(flat, 2 * self.beam)
-        tokens = tf.reshape(candidates.tokens, [-1, self.beam * width])
+        tokens = tf.reshape(candidates.tokens, [-1, self.beam * width])  # (B, W * K)
         return _Extensions(
             log_probabilities, indices // width, tf.gather(tokens, indices, batch_dims=1)
         )
 
     def _finish(self, loop: _Loop, extensions: _Extensions, done: tf.Tensor) -> _Finished:
-        """Return the N best of the finished hypotheses and the extensions by END."""
+        """Return the N best of the finished hypotheses and the extensions that end with END."""
         old = loop.finished
         new = (extensions.tokens == self.end) & (extensions.log_probabilities > INVALID_BELOW)
         new &= ~done[:, None]
@@ -185,7 +185,7 @@ class BeamSearch:
             tf.concat([old.log_probabilities, log_probabilities], 1), chosen, batch_dims=1
         )
         lengths = tf.concat([old.lengths, tf.where(new, length, 0)], 1)  # (B, N + 2W)
-        # A new one consists of its parent's tokens and END: no need to build all 2 W.
+        # A new hypothesis is its parent's tokens and END, so the 2 W need not be built.
         origin = tf.concat(
             [tf.zeros_like(old.lengths) + tf.range(self.size), self.size + extensions.parents],
             axis=1,
@@ -232,8 +232,8 @@ class BeamSearch:
     def result(self, loop: _Loop) -> Hypotheses:
         """Return the finished hypotheses, and live ones in places that are still empty.
 
-        If the search stops early, live hypotheses are fragments that nothing extended to the
-        limit: they fill no place after the required ones.
+        If a sentence is done before its limit, its live hypotheses are unfinished fragments; they
+        are not returned once the required hypotheses have finished.
         """
         live, finished = loop.live, loop.finished
         ended = finished.scores > INVALID_BELOW  # (B, N)

@@ -15,11 +15,11 @@ from keras_transformer.inference.search.hypotheses import NEG_INF
 from keras_transformer.special_tokens import PAD
 
 NO_TOKEN = -1
-"""Fills up lists of ids."""
+"""Padding of lists of ids."""
 
 # Columns of a block in ``top_k``: a size that divides the vocabulary saves a copy.
 _BLOCK_SIZES = range(48, 257)
-# Assumed count where it is a tensor and so unknown when traced.
+# Assumed count if it is a tensor, whose value is unknown when traced.
 _USUAL_COUNT = 16
 
 
@@ -44,8 +44,8 @@ def next_tokens(
     """Return the ``count`` best allowed tokens of each row.
 
     Probabilities are those of the whole vocabulary: banning a token does not raise the others,
-    so that a score equals the forced score of the same tokens. The vocabulary is passed over
-    only twice: top-k, and the softmax, of which only the greatest value is used.
+    so that a score equals the forced score of the same tokens. There are only two passes over
+    the vocabulary: top-k, and the softmax, of which only the greatest value is used.
 
     Args:
         logits: (R, V) of any float type.
@@ -57,20 +57,20 @@ def next_tokens(
         order: (R, V) float32, values to rank tokens by; None: the logits.
 
     Returns:
-        K >= min(count, V) candidates, at least ``count`` of them allowed if there are so many;
-        the log-probability of the others is ``NEG_INF``.
+        K >= min(count, V) candidates, at least ``count`` of them allowed if so many exist; the
+        log-probability of the others is ``NEG_INF``.
     """
     logits = tf.cast(logits, tf.float32)
-    most = count + len(forbidden)
+    needed = count + len(forbidden)
     if banned is not None:
         ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int32), axis=1)
-        most += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
+        needed += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
     if order is None:
-        best, tokens = top_k(logits, most)  # (R, K)
+        best, tokens = top_k(logits, needed)  # (R, K)
         greatest = best[:, :1]
         likeliest = tokens[:, :1]
     else:
-        _, tokens = top_k(order, most)
+        _, tokens = top_k(order, needed)
         best = tf.gather(logits, tokens, batch_dims=1)
         likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
         greatest = tf.gather(logits, likeliest, batch_dims=1)
@@ -81,8 +81,8 @@ def next_tokens(
     for token in forbidden:
         log_probabilities = tf.where(tokens == token, NEG_INF, log_probabilities)
     if banned is not None:
-        among = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
-        log_probabilities = tf.where(among, NEG_INF, log_probabilities)
+        is_banned = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
+        log_probabilities = tf.where(is_banned, NEG_INF, log_probabilities)
     if forced is not None:
         # In a forced row the first candidate is the forced token, and the only possible one.
         is_forced = (forced != PAD)[:, None]
@@ -92,7 +92,7 @@ def next_tokens(
         log_probabilities = tf.where(is_forced, own, log_probabilities)
         tokens = tf.where(is_forced, forced[:, None], tokens)
     for values in (log_probabilities, tokens):
-        values.set_shape([None, None])  # lost where several dimensions are open
+        values.set_shape([None, None])  # lost if several dimensions are unknown
     return Candidates(log_probabilities, tokens)
 
 
@@ -123,8 +123,9 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
     blocks = tf.reshape(values, [-1, number, block])  # (R, V / block, block)
     kept = tf.minimum(count, number)
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), kept, sorted=False)  # (R, K)
-    rest = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, kept * block])
+    rest = tf.gather(blocks, chosen, batch_dims=1)  # (R, K, block)
+    rest = tf.reshape(rest, [-1, kept * block])  # (R, K * block)
     best, places = tf.math.top_k(rest, count)
     columns = tf.gather(chosen, places // block, batch_dims=1) * block + places % block
-    # Padding can only stand for a value of -inf; its column must exist all the same.
+    # A padded column is returned only for a value of -inf; clip it to one that exists.
     return best, tf.minimum(columns, width - 1)

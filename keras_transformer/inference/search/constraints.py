@@ -37,7 +37,7 @@ class Constraints:
     forbidden: tuple[int, ...] = FORBIDDEN
     """Tokens that are never selected."""
     min_length: int = 0
-    """Least tokens before END. A sentence with a shorter limit gets as many as fit."""
+    """Minimum number of tokens before END; the limit of a sentence may lower it."""
     no_repeat_ngram: int = 0
     """n-grams of this size occur at most once in a hypothesis; 0 allows repetition."""
     prefix: tf.Tensor | None = None
@@ -74,7 +74,7 @@ class BatchConstraints:
     no_repeat_ngram: int
     end: int
     min_lengths: tf.Tensor | None
-    """(R,) int32, least tokens before END."""
+    """(R,) int32, minimum number of tokens before END."""
     prefix: tf.Tensor | None
     """(R, P) int32."""
 
@@ -127,10 +127,10 @@ class BatchConstraints:
 
 
 def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
-    """Ban END before a least number of tokens.
+    """Ban END before a minimum number of tokens.
 
     Args:
-        lengths: (R,) int32, least tokens before END.
+        lengths: (R,) int32, minimum number of tokens before END.
         end: The token that finishes a hypothesis.
     """
 
@@ -148,9 +148,9 @@ def no_repeat_ngram(size: int) -> Constraint:
         count = tf.maximum(position + 2 - size, 0)
         followers = tokens[:, size - 1 : size - 1 + count]  # the last token of each n-gram
         repeats = followers != NO_TOKEN
-        for place in range(size - 1):
-            own = tokens[:, tf.maximum(position + 2 - size + place, 0)]
-            repeats &= tokens[:, place : place + count] == own[:, None]
+        for offset in range(size - 1):
+            last = tokens[:, tf.maximum(position + 2 - size + offset, 0)]
+            repeats &= tokens[:, offset : offset + count] == last[:, None]
         return tf.where(repeats, followers, NO_TOKEN)  # (R, count)
 
     return constraint

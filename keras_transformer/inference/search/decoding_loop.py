@@ -1,4 +1,4 @@
-"""The decoding loop: it drops finished sentences every 16 steps.
+"""Decoding loop that drops finished sentences every 16 steps, or earlier.
 
 A finished sentence costs as much in a step as an unfinished one, and a cache with room for the
 longest output costs as much in the first step as in the last. So the loop over steps pauses:
@@ -19,9 +19,9 @@ from keras_transformer.inference.search.step_function import State, Steps
 from keras_transformer.special_tokens import PAD
 
 STEPS = 16
-"""Most steps between two pauses; the caches get room for as many."""
+"""Maximum number of steps between two pauses; the caches get room for as many."""
 MAX_FINISHED = 0.25
-"""Share of finished sentences above which the loop pauses early to drop them."""
+"""Fraction of finished sentences above which the loop pauses early to drop them."""
 
 
 class Loop(Protocol):
@@ -81,23 +81,23 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
         sentences: tf.Tensor, loop: Loop, hypotheses: Hypotheses
     ) -> tuple[tf.Tensor, Loop, Hypotheses]:
         """Decode up to ``STEPS`` positions of ``sentences`` (b,), then drop finished ones."""
-        part = search.select(sentences)
+        subsearch = search.select(sentences)
         pause = loop.position + STEPS
 
         def proceed(loop: Loop) -> tf.Tensor:
-            done = part.done(loop)
+            done = subsearch.done(loop)
             finished = tf.reduce_sum(tf.cast(done, tf.float32))
             most = MAX_FINISHED * tf.cast(tf.size(done), tf.float32)
             return (loop.position < pause) & (finished <= most)
 
         (loop,) = tf.while_loop(
             proceed,
-            lambda loop: (part.advance(loop),),
+            lambda loop: (subsearch.advance(loop),),
             (loop,),
             shape_invariants=(search.shape_invariants(loop.state),),
         )
-        hypotheses = _update(hypotheses, sentences, part.result(loop))
-        unfinished = tf.cast(tf.where(~part.done(loop))[:, 0], tf.int32)
+        hypotheses = _update(hypotheses, sentences, subsearch.result(loop))
+        unfinished = tf.cast(tf.where(~subsearch.done(loop))[:, 0], tf.int32)
         loop = search.select_and_reserve(loop, unfinished, STEPS)
         return tf.gather(sentences, unfinished), loop, hypotheses
 

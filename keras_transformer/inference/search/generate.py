@@ -37,17 +37,18 @@ def generate(
     max_extra: tf.Tensor | None = None,
     required: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """Translate a batch as a configuration says: by beam search, greedy search or sampling.
+    """Translate a batch with the configured search: beam search, greedy search or sampling.
 
-    Several hypotheses may give one text, as different segmentations of it. So a beam search
-    for more than one returns twice as many, from which ``n_best`` picks distinct texts.
+    Several hypotheses may have the same text, because it can be segmented in several ways. So a
+    beam search for more than one returns twice as many, from which the module ``n_best`` selects
+    distinct texts.
 
     Args:
         start: Encodes the source and prepares decoding, such as ``IncrementalDecoder.start``.
         source: (B, S) int32, each row ending in END and then padded.
         search: The strategy and its options.
         seeds: (B, 2) int32; sampling needs them.
-        prefix: (B, P) int32, the first tokens of each translation, padded; None: free.
+        prefix: (B, P) int32, the first tokens of each translation, padded; None: no prefix.
         alpha: (B,) float32 in place of ``search.alpha``.
         max_extra: (B,) int32 in place of ``search.max_extra``.
         required: () int32, the number of best hypotheses that must equal those of a search

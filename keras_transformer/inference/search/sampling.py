@@ -129,7 +129,7 @@ def gumbel(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.T
 def sample_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:
     """Return (B * N, 2) seeds, one for each sample, from (B, 2); the first is the sentence's."""
     steps = tf.stack([tf.range(samples), tf.zeros([samples], tf.int32)], axis=1)  # (N, 2)
-    return tf.reshape(seeds[:, None, :] + steps, [-1, 2])
+    return tf.reshape(seeds[:, None, :] + steps, [-1, 2])  # (B * N, 2)
 
 
 def sort_samples(samples: Hypotheses) -> Hypotheses:

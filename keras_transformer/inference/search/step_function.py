@@ -49,7 +49,7 @@ class PlainSteps:
 
     def reorder(self, state: State, parents: tf.Tensor) -> State:
         sentences = tf.range(tf.shape(parents)[0])[:, None]
-        rows = tf.reshape(sentences * self.width + parents, [-1])
+        rows = tf.reshape(sentences * self.width + parents, [-1])  # (R,)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 
     def select_and_reserve(self, state: State, sentences: tf.Tensor, more: int) -> State:
@@ -64,7 +64,7 @@ def as_steps(step: Step | Steps, width: int) -> Steps:
 
 def rows_of(sentences: tf.Tensor, width: int) -> tf.Tensor:
     """Return the W rows of each of b sentences, (b * W,) int32."""
-    return tf.reshape(sentences[:, None] * width + tf.range(width), [-1])
+    return tf.reshape(sentences[:, None] * width + tf.range(width), [-1])  # (b * W,)
 
 
 def state_shape_invariants(state: State) -> State:

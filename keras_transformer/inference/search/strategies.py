@@ -77,12 +77,12 @@ def beam_search(
         beam: W, live hypotheses of each sentence; 1 is greedy search.
         alpha: Strength of the length penalty, 0 or more; a number, or (B,) float32.
         n_best: Best hypotheses returned for each sentence.
-        spare: Further hypotheses returned: those that have finished when the search stops.
+        spare: Further hypotheses to return, of those that have finished when the search stops.
             They cost no step; a beam of 1 has none.
         required: The number of best hypotheses that must equal those of a search without
             early stop; None: ``n_best``. As a tensor it lets one graph serve callers that need
             only the best and callers that need several.
-        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
+        constraints: Constraints on the next token; default: no ``FORBIDDEN`` token.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 
@@ -136,7 +136,7 @@ def greedy(
         limits: (B,) int32, most tokens of a hypothesis, END counted.
         alpha: Strength of the length penalty in the score, a number or (B,) float32; it
             changes no token.
-        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
+        constraints: Constraints on the next token; default: no ``FORBIDDEN`` token.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 
@@ -184,7 +184,7 @@ def sample(
         sampling: The sampling distribution; default: the model's.
         alpha: Strength of the length penalty in the score, a number or (B,) float32.
         samples: Independent samples of each sentence; some may be equal.
-        constraints: Constraints on the next token; default: any but ``FORBIDDEN``.
+        constraints: Constraints on the next token; default: no ``FORBIDDEN`` token.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
 

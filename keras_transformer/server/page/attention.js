@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 
-const MAX_TOKENS = 100; // of each side: ten thousand cells, which a browser draws at once
+const MAX_TOKENS = 100; // per side: ten thousand cells, which a browser draws without delay
 const END = "</s>";
 const SPACE = "\u2581"; // SentencePiece's mark of a space before
 // Short tokens and East Asian ones stand upright in a column's header.
@@ -61,7 +61,7 @@ function cell(weight) {
   return created;
 }
 
-/** Make the pointer and the keyboard read weights out; the headers of their cell light up. */
+/** Show the weight of the cell under the pointer or the focus, and highlight its headers. */
 function addCursor(table, rows, columns, readout) {
   const body = table.tBodies[0].rows;
   const cellOf = (target) =>

@@ -6,7 +6,7 @@ import { hypothesisList } from "./hypotheses.js";
 import { errorMessage, predict } from "./rest.js";
 
 const MAX_CACHED = 50; // predictions of each part
-const SLOW_MS = 700; // until then the drawing of the sentence before prevents a flicker
+const SLOW_MS = 700; // until then the previous drawing stays, to avoid flicker
 
 let model;
 const parts = [
@@ -14,7 +14,7 @@ const parts = [
   createPart(byId("attention"), "align", attentionTable),
 ];
 
-/** Set the served model; predictions of another are dropped. */
+/** Set the served model, and drop the predictions of another one. */
 export function setModel(served) {
   model = served;
   for (const part of parts) part.clear();

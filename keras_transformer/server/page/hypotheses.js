@@ -3,8 +3,8 @@
 import { element } from "./dom.js";
 import { formatScore } from "./format.js";
 
-const MIN_SCORE = -1e8; // fillers for missing hypotheses have -1e9
-const MAX_WORDS = 400; // to compare, in quadratic time
+const MIN_SCORE = -1e8; // missing hypotheses have -1e9
+const MAX_WORDS = 400; // the comparison takes quadratic time
 
 /** Return the drawing of a prediction {translations, scores}, best first. */
 export function hypothesisList({ translations, scores }, languages) {
@@ -34,10 +34,10 @@ function splitWords(text) {
   return Array.from(segments, ({ segment }) => segment);
 }
 
-/** Return the places in `words` of the longest common subsequence with `best`. */
+/** Return the indices in `words` of the longest common subsequence with `best`. */
 function commonWords(best, words) {
   if (Math.max(best.length, words.length) > MAX_WORDS) return new Set(words.keys());
-  // lengths[i][j]: of the common subsequence from places i and j on
+  // lengths[i][j]: length of the common subsequence of best[i:] and words[j:]
   const lengths = [...best, ""].map(() => new Uint16Array(words.length + 1));
   for (let i = best.length - 1; i >= 0; i -= 1) {
     for (let j = words.length - 1; j >= 0; j -= 1) {

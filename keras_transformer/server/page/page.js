@@ -1,4 +1,4 @@
-/** The page: text in, sentences requested, their translations and details out. */
+/** The page: source text, requests for its sentences, translations and details. */
 
 import * as details from "./details.js";
 import { byId, copyOnClick, element } from "./dom.js";
@@ -21,13 +21,13 @@ const timers = {};
 
 let model = null;
 let modelChecked = false; // whether the model is known to be the one that is served
-let input = segment(""); // of the text box
-let selected = -1; // sentence of it
-let following = false; // whether to scroll to the selected sentence's translation when it comes
+let input = segment(""); // text and sentences of the text box
+let selected = -1; // index of a sentence of the input
+let following = false; // whether to scroll to the translation of the selected sentence on arrival
 
 // Model
 
-/** Fetch the served model; return whether it has changed. Predictions of two are not mixed. */
+/** Fetch the served model; return whether it has changed. Predictions of two models never mix. */
 async function checkModel() {
   const served = await fetchModel();
   modelChecked = true;
@@ -76,7 +76,7 @@ function drawMirror() {
 function onInput(event) {
   readInput();
   clearTimeout(timers.typing);
-  if (event.isComposing) return; // not yet the text that is meant
+  if (event.isComposing) return; // the text is still being composed
   following = !event.inputType?.startsWith("insertFrom"); // pasted text is read from its start
   if (settings.asYouType) timers.typing = setTimeout(translate, TYPING_PAUSE_MS);
   else progress.end(isCurrent() ? "" : "The text has changed since.");
@@ -96,7 +96,7 @@ async function translate() {
     showError(error);
     return;
   }
-  if (settings.asYouType) shown = input; // else what is typed meanwhile is not requested
+  if (settings.asYouType) shown = input; // otherwise text typed meanwhile is not requested
   if (!changed && translation.isOf(shown.text) && translation.isComplete()) {
     byId("error").hidden = true;
     return;
@@ -202,7 +202,7 @@ byId("translation").addEventListener("click", ({ target }) => {
 });
 byId("translate").addEventListener("click", translate);
 byId("retry").addEventListener("click", () => {
-  source.focus(); // the button is about to go, and the focus needs a place
+  source.focus(); // the button will be hidden and must not take the focus with it
   translate();
 });
 byId("show-truncated").addEventListener("click", () => {

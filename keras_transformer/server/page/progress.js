@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const SLOW_MS = 400; // a shorter wait needs no sign
+const SLOW_MS = 400; // a shorter wait shows nothing
 const BAR_SENTENCES = 8; // fewer need no bar
 
 const bar = byId("progress");

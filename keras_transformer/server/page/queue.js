@@ -14,17 +14,17 @@ const cache = new Map();
 let model = null;
 let handlers = {};
 let requested = new Set();
-let chunk = []; // on its way to the server
+let chunk = []; // sentences of the running request
 let controller = null;
-let start = 0; // of the latest request, in ms
-let count = 0; // of sentences translated since
+let start = 0; // time of the latest request, in ms
+let count = 0; // sentences translated since then
 
 /** @param {{progress: function, error: function(Error), done: function(number, number)}} on */
 export function setHandlers(on) {
   handlers = on;
 }
 
-/** Set the served model; predictions of another are dropped. */
+/** Set the served model, and drop the predictions of another one. */
 export function setModel(served) {
   model = served;
   cache.clear();
@@ -34,7 +34,7 @@ export function setModel(served) {
 /** Return a sentence's prediction, undefined while it is missing. */
 export const get = (sentence) => cache.get(sentence);
 
-/** Request sentences in order, instead of those requested before. */
+/** Request sentences in order, in place of those requested before. */
 export function request(sentences) {
   requested = new Set(sentences);
   start = performance.now();

@@ -7,8 +7,8 @@ const MESSAGES = {
   400: "The server did not accept this text.",
   404: "The server no longer has this model.",
   413: "This text is too large for one request.",
-  429: "The server has more to do than it can take just now.",
-  503: "The server has more to do than it can take just now, or is loading its model.",
+  429: "The server is overloaded.",
+  503: "The server is overloaded, or is loading its model.",
   504: "The server took too long over this text and gave up.",
 };
 const UNEXPECTED = "The server's answer has an unexpected form.";
@@ -55,7 +55,7 @@ async function fetchJson(address, options = {}) {
     if (error.name === "TimeoutError") {
       throw new RestError(`The server has not answered for ${TIMEOUT_MS / 1000} seconds.`);
     }
-    // A reply that is not JSON has NaN or Infinity in it, or comes from a proxy.
+    // A reply that is not JSON contains NaN or Infinity, or comes from a proxy.
     if (!(error instanceof SyntaxError)) {
       throw new RestError("The server does not answer. It may have been stopped.");
     }

@@ -4,7 +4,7 @@ const TERMINAL = String.raw`[\p{Sentence_Terminal}…]`;
 const CLOSING = String.raw`["'\p{Pe}\p{Pf}\p{Pi}]*`; // quotation marks and brackets
 
 // Sentences end before a space, or before Chinese and Japanese characters, which need none. A full
-// stop before a small letter ends none.
+// stop before a lower-case letter does not end a sentence.
 const SENTENCE = new RegExp(
   String.raw`.+?(?:[。！？｡]+${CLOSING}` +
     String.raw`|(?<!${TERMINAL})${TERMINAL}+${CLOSING}(?=\s|$|[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}])` +
@@ -12,8 +12,8 @@ const SENTENCE = new RegExp(
   "gsu",
 );
 
-// After these a full stop ends no sentence. One letter is an initial (J. Smith, z. B.), but the
-// English "I" more often ends a sentence.
+// A full stop after these does not end a sentence. A single letter is an initial (J. Smith, z. B.),
+// except for the English "I", which more often ends a sentence.
 const ABBREVIATION = new RegExp(
   String.raw`(?<![\p{L}\p{M}])((?!i)\p{L}|mr|mrs|ms|dr|prof|st|sr|jr|mt|vs|no|nr|hr|fr|frl|bzw|ca` +
     String.raw`|evtl|inkl|usw|mme|mlle|mgr|sra|srta|sig|dott)\.\s*$`,

@@ -1,4 +1,4 @@
-/** Settings, kept for good, and the draft, kept as long as the tab. */
+/** Stored settings, which persist, and the draft, which lasts as long as the tab. */
 
 const SETTINGS = "keras_transformer.page.settings";
 const DRAFT = "keras_transformer.page.draft";
@@ -24,6 +24,6 @@ function attempt(action) {
   try {
     return action();
   } catch {
-    return undefined; // closed, full or not ours: the page works without storage
+    return undefined; // blocked, full or damaged: the page works without storage
   }
 }

@@ -4,12 +4,12 @@ import { byId, element } from "./dom.js";
 import { segment } from "./segmentation.js";
 
 const root = byId("translation");
-let source = segment(""); // of what is shown
+let source = segment(""); // source of the translation shown
 let space = " ";
 let spans = [];
 let predictions = [];
 
-/** Return whether a text is the source of what is shown. */
+/** Return whether a text is the source of the translation shown. */
 export const isOf = (text) => source.text === text;
 
 export const count = () => predictions.filter(Boolean).length;
@@ -30,7 +30,7 @@ export function text() {
   return source.lines.map(line).join("\n");
 }
 
-/** Show another segmented source; what stood in a missing sentence's place stays for now. */
+/** Show another segmented source; until its translations arrive, old ones stay in their places. */
 export function show(segmented, sentenceSpace) {
   const placeholders = keepPlaces(segmented.sentences);
   source = segmented;
@@ -46,7 +46,7 @@ export function show(segmented, sentenceSpace) {
   );
 }
 
-/** Return for each sentence the text in its place: those around a change keep theirs. */
+/** Return the old translation to show for each sentence: those around a change keep theirs. */
 function keepPlaces(sentences) {
   const before = source.sentences;
   const grown = sentences.length - before.length;
@@ -58,7 +58,7 @@ function keepPlaces(sentences) {
   });
 }
 
-/** Fill in the predictions that have come. */
+/** Fill in the predictions that have arrived. */
 export function fill(predictionOf) {
   source.sentences.forEach((sentence, i) => {
     if (predictions[i] || !predictionOf(sentence.text)) return;

@@ -1,4 +1,4 @@
-"""The model as a CTranslate2 specification: the place of each weight, unsupported options."""
+"""CTranslate2 specification of a model: the mapping of its weights, and unsupported options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctranslate2.specs.transformer_spec import (
 )
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.tokenizer import END, START, UNKNOWN, SentencePiece, Tokenizer
+from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.feed_forward import FeedForward
@@ -25,6 +25,7 @@ from keras_transformer.model.kernels.normalization import EPSILON
 from keras_transformer.model.positions import sinusoidal_encoding
 from keras_transformer.model.sublayer import SublayerConnection
 from keras_transformer.serving.settings import ExportError, Precision
+from keras_transformer.special_tokens import END, START, UNKNOWN
 
 
 def check(config: ModelConfig) -> None:
@@ -57,11 +58,11 @@ def build_spec(
         positions: Rows of the table of positional encodings.
         dtype: Storage type of the weights.
     """
-    return _Writer(model, config, positions, dtype).write(tokenizer)
+    return _SpecBuilder(model, config, positions, dtype).build(tokenizer)
 
 
-class _Writer:
-    """Copies the weights of a model to the places where CTranslate2 expects them."""
+class _SpecBuilder:
+    """Builder that copies the weights of a model into a CTranslate2 specification."""
 
     def __init__(
         self, model: keras.Model, config: ModelConfig, positions: int, dtype: Precision
@@ -71,7 +72,7 @@ class _Writer:
         self.positions = positions
         self.dtype = dtype
 
-    def write(self, tokenizer: Tokenizer) -> TransformerSpec:
+    def build(self, tokenizer: Tokenizer) -> TransformerSpec:
         config = self.config
         # A head width other than d_model / heads must be given.
         width = None if config.key_width * config.heads == config.d_model else config.key_width
@@ -99,28 +100,30 @@ class _Writer:
         spec.embeddings[0].weight = self._array(transformer.source_embedding(self.model).matrix)
         self._norm_and_positions(spec, "encoder", "source_positions")
         layers = self.model.get_layer("encoder").layers
-        for place, layer in zip(spec.layer, layers, strict=True):
+        for layer_spec, layer in zip(spec.layer, layers, strict=True):
             self._self_attention(
-                place.self_attention, layer.self_attention, layer.self_attention_connection
+                layer_spec.self_attention, layer.self_attention, layer.self_attention_connection
             )
-            self._feed_forward(place.ffn, layer.feed_forward, layer.feed_forward_connection)
+            self._feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_connection)
 
     def _decoder(self, spec: TransformerDecoderSpec) -> None:
         spec.embeddings.weight = self._array(transformer.target_embedding(self.model).matrix)
         spec.projection.weight = self._array(transformer.projection(self.model).matrix)
         self._norm_and_positions(spec, "decoder", "target_positions")
         layers = self.model.get_layer("decoder").layers
-        for place, layer in zip(spec.layer, layers, strict=True):
+        for layer_spec, layer in zip(spec.layer, layers, strict=True):
             self._self_attention(
-                place.self_attention, layer.self_attention, layer.self_attention_connection
+                layer_spec.self_attention, layer.self_attention, layer.self_attention_connection
             )
             attention = layer.cross_attention
-            query, key_value, output = place.attention.linear
+            query, key_value, output = layer_spec.attention.linear
             self._linear(query, attention.query_kernel)
             self._linear(key_value, attention.key_kernel, attention.value_kernel)
             self._linear(output, attention.output_kernel)
-            self._norm(place.attention.layer_norm, layer.cross_attention_connection.normalization)
-            self._feed_forward(place.ffn, layer.feed_forward, layer.feed_forward_connection)
+            self._norm(
+                layer_spec.attention.layer_norm, layer.cross_attention_connection.normalization
+            )
+            self._feed_forward(layer_spec.ffn, layer.feed_forward, layer.feed_forward_connection)
 
     def _norm_and_positions(self, spec: Any, stack: str, positions: str) -> None:
         """Set the final normalization and the positional encodings of a stack."""
@@ -140,21 +143,24 @@ class _Writer:
         return np.pad(table, [(0, max(self.positions - len(table), 0)), (0, 0)], mode="edge")
 
     def _self_attention(
-        self, spec: MultiHeadAttentionSpec, layer: MultiHeadAttention, around: SublayerConnection
+        self,
+        spec: MultiHeadAttentionSpec,
+        layer: MultiHeadAttention,
+        connection: SublayerConnection,
     ) -> None:
         inputs, output = spec.linear
         self._linear(inputs, layer.query_kernel, layer.key_kernel, layer.value_kernel)
         self._linear(output, layer.output_kernel)
-        self._norm(spec.layer_norm, around.normalization)
+        self._norm(spec.layer_norm, connection.normalization)
 
     def _feed_forward(
-        self, spec: FeedForwardSpec, layer: FeedForward, around: SublayerConnection
+        self, spec: FeedForwardSpec, layer: FeedForward, connection: SublayerConnection
     ) -> None:
         self._linear(spec.linear_0, layer.inner_kernel)
         spec.linear_0.bias = self._array(layer.inner_bias)
         self._linear(spec.linear_1, layer.outer_kernel)
         spec.linear_1.bias = self._array(layer.outer_bias)
-        self._norm(spec.layer_norm, around.normalization)
+        self._norm(spec.layer_norm, connection.normalization)
 
     def _linear(self, spec: LinearSpec, *kernels: Any) -> None:
         """Join kernels (I, O) of the same input into one matrix (O, I)."""
@@ -165,7 +171,7 @@ class _Writer:
         spec.beta = self._array(layer.beta)
 
     def _array(self, values: Any) -> np.ndarray:
-        """Return a copy: CTranslate2 quantizes in place, and casts to bfloat16 only with torch."""
+        """Return a cast copy: CTranslate2 quantizes in place, and casts to bfloat16 with torch."""
         bfloat16 = self.dtype == "bfloat16"
         return np.array(values).astype(tf.bfloat16.as_numpy_dtype if bfloat16 else np.float32)
 

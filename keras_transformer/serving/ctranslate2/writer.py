@@ -9,12 +9,12 @@ from typing import Any
 import ctranslate2
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import PAD, START
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.run import Run
 from keras_transformer.serving.ctranslate2 import spec
 from keras_transformer.serving.dev_bleu import Log
 from keras_transformer.serving.settings import BYTES, Precision
+from keras_transformer.special_tokens import PAD, START
 
 # Minimum of encoded positions: the tokens that CTranslate2 reads by default.
 _POSITIONS = 1_024
@@ -28,7 +28,7 @@ class CTranslate2Writer:
         self._model = run.model()
         self.tokenizer = run.tokenizer()
         self.parameters: int = self._model.count_params()
-        # float32 weights are written too, to be compared with.
+        # float32 weights are written too, for the comparison of BLEU.
         width = BYTES[dtype] + BYTES["float32"] * (dtype != "float32")
         self.bytes = width * self.parameters
         self.libraries: dict[str, str] = {"ctranslate2": ctranslate2.__version__}

@@ -23,8 +23,8 @@ def in_chunks(
         tokens: Greatest number of tokens in a chunk, with padding; a longer row is a chunk of
             its own.
         rows: Greatest number of rows in a chunk.
-        empty: For each result a tensor without rows. Dimensions that vary between chunks are 0;
-            there, smaller results are padded with zeros.
+        empty: For each result a tensor without rows. A dimension that varies between chunks has
+            size 0 there; smaller results are padded with zeros.
 
     Returns:
         The results with B rows each, in the order of ``lengths``.

@@ -15,8 +15,8 @@ from typing import Any
 
 from keras_transformer.compat.tensorflow import saved_model_pb2, types_pb2
 
-# Duplicates of these can share one node, as they depend on their inputs only. TensorFlow merges
-# costlier operations itself when it loads a graph.
+# Operations whose duplicates can share one node, since they depend on their inputs only.
+# TensorFlow merges costlier operations itself when it loads a graph.
 _MERGED = {"Const", "Shape", "StridedSlice", "Pack", "Reshape", "Cast"}
 
 # Creates a tokenizer from the model in its attribute; the node names the resource.
@@ -39,7 +39,7 @@ def compact(directory: Path) -> None:
     for graph in saved.meta_graphs:
         _share_tokenizers(graph.graph_def)
         for function in graph.graph_def.library.function:
-            while _merge(function):
+            while _merge_duplicates(function):
                 pass
             _shorten(function)
     file.write_bytes(saved.SerializeToString(deterministic=True))
@@ -51,23 +51,23 @@ def _share_tokenizers(graph: Any) -> None:
     TensorFlow stores two: one in a function that creates the tokenizer in Python, one in a node
     of the main graph for the C++ session. The node becomes a call of that function.
     """
-    makers = {
+    creators = {
         node.attr["model"].s: function.signature.name
         for function in graph.library.function
         for node in function.node_def
         if node.op == _TOKENIZER
     }
     for node in graph.node:
-        if node.op == _TOKENIZER and node.attr["model"].s in makers:
-            maker = makers[node.attr["model"].s]
+        if node.op == _TOKENIZER and node.attr["model"].s in creators:
+            creator = creators[node.attr["model"].s]
             node.attr.clear()
             node.op = "StatefulPartitionedCall"
-            node.attr["f"].func.name = maker
+            node.attr["f"].func.name = creator
             node.attr["Tin"].list.SetInParent()
             node.attr["Tout"].list.type.append(types_pb2.DT_RESOURCE)
 
 
-def _merge(function: Any) -> bool:
+def _merge_duplicates(function: Any) -> bool:
     """Merge duplicate nodes of a function; return whether there were any."""
     kept: dict[bytes, str] = {}
     replacement: dict[str, str] = {}
@@ -105,13 +105,13 @@ def _strip(node: Any) -> None:
 def _shorten(function: Any) -> None:
     """Give nodes and arguments of a function short names."""
     arguments = function.signature.input_arg
-    named = "signature_wrapper" in function.signature.name
-    taken = {argument.name for argument in arguments} if named else set()
+    keeps_arguments = "signature_wrapper" in function.signature.name
+    taken = {argument.name for argument in arguments} if keeps_arguments else set()
     free = (name for name in _names() if name not in taken)
     for index, argument in enumerate(arguments):
         if argument.type == types_pb2.DT_RESOURCE:
             function.arg_attr.pop(index, None)
-    items = [*([] if named else arguments), *function.node_def]
+    items = [*([] if keeps_arguments else arguments), *function.node_def]
     short = {item.name: _resource_name(item) or next(free) for item in items}
     for item in items:
         item.name = short[item.name]

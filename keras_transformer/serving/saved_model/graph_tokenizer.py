@@ -1,4 +1,4 @@
-"""Tokenization inside a graph, equal to ``Translator``'s in Python.
+"""Tokenizer inside a graph, with the same results as ``Translator`` in Python.
 
 Shapes: B batch, S source length, N hypotheses, L output length.
 """
@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END, PAD, SentencePiece
+from keras_transformer.data.tokenizer import SentencePiece
 from keras_transformer.inference.plain_text import SPACES
+from keras_transformer.special_tokens import END, PAD
 
 
 class Encoded(NamedTuple):
@@ -48,10 +49,10 @@ class GraphTokenizer(tf.Module):
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Decode padded ids (..., L) to (...) string, each one line of plain text."""
         size = tf.reduce_prod(tf.shape(ids)[:-1])
-        flat = tf.reshape(ids, [size, tf.shape(ids)[-1]])
+        flat = tf.reshape(ids, [size, tf.shape(ids)[-1]])  # (size, L)
         rows = tf.RaggedTensor.from_tensor(flat, padding=PAD)
         texts = tf.strings.regex_replace(self._tokenizer.detokenize(rows), SPACES, " ")
-        return tf.reshape(tf.strings.strip(texts), tf.shape(ids)[:-1])
+        return tf.reshape(tf.strings.strip(texts), tf.shape(ids)[:-1])  # (...)
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """Return the subword piece of each id (B, L), "" for padding."""

@@ -147,7 +147,7 @@ def _node(tensor: str) -> str:
 
 
 def _calls(node: Any) -> Iterator[str]:
-    """Yield names of functions that a node may call, among other names."""
+    """Yield the names of all functions that a node may call, among names of other things."""
     yield node.op
     for value in node.attr.values():
         yield value.func.name
@@ -160,16 +160,16 @@ def _operations(graph: _Graph) -> Iterator[Finding]:
     graphs = {"the graph": list(graph.nodes.values())}
     graphs |= {f"function {name}": list(item.node_def) for name, item in graph.functions.items()}
     seen = set()
-    for place, nodes in graphs.items():
+    for where, nodes in graphs.items():
         for node in nodes:
-            if node.op in _CHECKPOINT and place.removeprefix("function ") in in_signatures:
+            if node.op in _CHECKPOINT and where.removeprefix("function ") in in_signatures:
                 why = "a signature may not read or write files"
             elif node.op in TESTED_OPERATIONS or node.op in graph.functions:
                 continue
             else:
                 why = _refusal(node.op)
-            if node.op not in seen:  # one place is enough
-                yield Finding(f"{place}, node {node.name}", f"operation {node.op}", why)
+            if node.op not in seen:  # one finding is enough
+                yield Finding(f"{where}, node {node.name}", f"operation {node.op}", why)
             seen.add(node.op)
     for name, function in graph.functions.items():
         if function.attr["_XlaMustCompile"].b:
@@ -220,7 +220,7 @@ def _refusals(tensor: Any) -> Iterator[tuple[str, str]]:
 
 
 def _variables(graph: _Graph, directory: Path) -> Iterator[Finding]:
-    """Yield variables that are read but not restored, or restored but not read.
+    """Yield variables that are read but not restored, or restored but never read.
 
     A Keras variable tracked by a tf.Module is read but not restored: the checkpoint restores
     another handle than the one that the functions read. Python repairs that, a server does not.

@@ -28,7 +28,7 @@ class ServedTranslator(tf.Module):
         model: The model, with layers in the dtype to compute in.
         weights: Its weights as stored.
         tokenizer: Its tokenizer.
-        search: Beam, length penalty, n_best, greatest length, and tokens per chunk.
+        search: Beam, length penalty, n_best, longest output, and tokens per chunk.
         max_tokens: Longest source, END counted.
     """
 

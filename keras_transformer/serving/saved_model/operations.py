@@ -33,4 +33,4 @@ TESTED_OPERATIONS = frozenset(
     }
 )
 """Operations that ran without Python in the C++ runtimes of TensorFlow 2.20 and 2.21, in exports
-of every kind of model. Try another operation there before adding it."""
+of every kind of model. Test an operation there before you add it."""

@@ -1,4 +1,4 @@
-"""Computation behind the exported signatures, in TensorFlow operations only.
+"""Computation of the exported signatures, in TensorFlow operations only.
 
 Each row of a batch gets one result, in order, which does not depend on the other rows.
 
@@ -39,8 +39,8 @@ _INTEGERS = tf.TensorSpec([None], tf.int32)
 class Signatures:
     """Functions of the signatures that `ServedTranslator` documents.
 
-    Not a ``tf.Module``, and referenced by functions only: TensorFlow must not track the Keras
-    objects in here as parts of the SavedModel.
+    This is not a ``tf.Module``, and only functions may refer to it: TensorFlow must not track its
+    Keras objects as parts of the SavedModel.
 
     Args:
         model: The network, whose layers have the dtype to compute in.
@@ -75,7 +75,7 @@ class Signatures:
         return self._best(text, *self._defaults(text))
 
     def options(self, text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
-        """Translate each text with options of its own.
+        """Translate each text with its own options.
 
         Args:
             text: (B,) string.
@@ -187,7 +187,7 @@ class Signatures:
         )
 
 
-# One search and one forward pass for all signatures: each has a thousand operations.
+# All signatures share one search and one forward pass, of a thousand operations each.
 
 
 def _generate_function(

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_transformer.serving.settings import Precision
 
-# Smaller matrices, biases and gains stay in float32: int8 would save nothing.
+# Smaller matrices, biases and normalization gains stay in float32: int8 would save nothing.
 _LEAST_QUANTIZED = 4_096
 
 

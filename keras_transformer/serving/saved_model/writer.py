@@ -20,7 +20,7 @@ from keras_transformer.serving.saved_model.module import ServedTranslator
 from keras_transformer.serving.saved_model.weights import Weights
 from keras_transformer.serving.settings import Precision
 
-# Sentences in one call of the graph, which divides them further.
+# Sentences per call of the graph, which divides them into chunks.
 _ROWS = 500
 
 

@@ -110,7 +110,7 @@ def test_an_error_in_the_details_leaves_the_translation(open_page: OpenPage, ser
         ),
     )
     page.fill("#source", "Two.")
-    expect(page.locator("#attention")).to_contain_text("more to do than it can take")
+    expect(page.locator("#attention")).to_contain_text("server is overloaded")
     expect(page.locator("#translation")).to_have_text("[Two.]")
     page.unroute("**/*:predict")
     page.click("#attention button")

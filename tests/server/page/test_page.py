@@ -134,7 +134,7 @@ def test_an_error_is_shown_and_can_be_retried(open_page: OpenPage, server: Any) 
     page = open_page(expect_errors=True)
     for status, words in [
         (400, "did not accept this text. (400: why)"),
-        (503, "more to do than it can take"),
+        (503, "server is overloaded"),
         (504, "took too long"),
         (500, "could not do this. (500: why)"),
     ]:
