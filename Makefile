@@ -26,10 +26,10 @@ train: $(VENV)/.installed  ## train on the built-in corpus, print BLEU and some 
 		| paste -d '\t' <(printf '%s\n' $(SENTENCES)) -
 
 test: $(VENV)/.installed-dev  ## run the quick tests, minutes on two cores
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m "not slow"
 
 test-slow: $(VENV)/.installed-dev $(VENV)/tensorflow-2.20/.installed  ## run the slow tests
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m slow
 
 test-all: test test-slow  ## run all tests
 

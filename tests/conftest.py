@@ -26,7 +26,18 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 gc.set_threshold(50_000, 50, 1_000)
 
 ROOT = Path(__file__).resolve().parents[1]
+LONGEST_FIRST = ("docs", "training", "serving", "test_end_to_end.py", "inference", "model")
 LOCAL = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the folders with the longest tests first, so that both workers end together."""
+
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -229,10 +229,11 @@ SEPARATE = "--data.joint false --data.vocabulary_size 300 "
             SEPARATE + "--data.algorithm bpe --model.embeddings decoder --model.norm pre "
             "--model.positions rotary",
         ),
-        (
+        pytest.param(
             columns,
             SEPARATE + "--model.embeddings untied --model.norm post --model.positions learned "
             "--model.max_positions 32 --data.max_tokens 32",
+            marks=pytest.mark.slow,
         ),
         pytest.param(columns, "--model.positions alibi --model.norm pre", marks=pytest.mark.slow),
         pytest.param(

@@ -35,6 +35,7 @@ from tests.training.helpers import (
 # Resuming a stopped run
 
 
+@pytest.mark.slow
 def test_stopped_by_the_clock_and_resumed_equals_never_stopped(
     reversal: Reversal, trained: Run, tmp_path: Path
 ) -> None:

@@ -248,6 +248,7 @@ print(status("VmHWM") - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_stays_below_that_of_one_matrix_of_scores() -> None:
     command = [sys.executable, "-c", _MEMORY]

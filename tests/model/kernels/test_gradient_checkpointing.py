@@ -53,7 +53,7 @@ def _assert_close(actual: Any, expected: Any, tolerance: float = 5e-5) -> None:
         np.testing.assert_allclose(one, other, atol=tolerance * max(1.0, np.abs(other).max()))
 
 
-@pytest.mark.parametrize("attention", ["plain", "blockwise"])
+@pytest.mark.parametrize("attention", ["plain", pytest.param("blockwise", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("norm", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_gradients_equal_those_without_checkpointing(
     norm: str, attention: str, tiny_config: Any, scatter: Any
@@ -121,6 +121,7 @@ def test_it_works_with_xla(tiny_config: Any, scatter: Any) -> None:
     _assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_mixed_precision(tiny_config: Any, scatter: Any) -> None:
     models = _models(tiny_config, scatter, "mixed_bfloat16")
     expected, found = (tf.function(_gradients)(model, INPUTS, FACTORS) for model in models)
