@@ -1,4 +1,4 @@
-"""What each kernel saves, beside the plain Keras or TensorFlow way of the same computation.
+"""Cost of each kernel beside the plain Keras or TensorFlow way of the same computation.
 
   python benchmarks/kernels.py
   python benchmarks/kernels.py --cases dropout linear --repeats 50
@@ -232,7 +232,7 @@ def memory(case: str, name: str) -> float:
 
 
 def in_process(*arguments: str) -> Any:
-    """What this script prints as JSON in a process of its own."""
+    """Return the JSON that this script prints in its own process."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
     command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -77,7 +77,7 @@ class Server:
         else:
             raise SystemExit("the server did not start:\n" + "".join(seen))
         self.url = urlsplit(found[1])
-        # Nobody may wait for what the server says from now on.
+        # Do not wait for further output of the server.
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def connect(self) -> http.client.HTTPConnection:

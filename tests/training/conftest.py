@@ -61,10 +61,10 @@ def reversal(tmp_path_factory: pytest.TempPathFactory) -> Reversal:
         }
     )
 
-    def configured(**train: object) -> Config:
+    def make_config(**train: object) -> Config:
         return dataclasses.replace(config, train=dataclasses.replace(config.train, **train))
 
-    return configured
+    return make_config
 
 
 @pytest.fixture(autouse=True)
