@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 FONT = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
@@ -73,5 +74,21 @@ def arrow(
         return curve
     return (
         f'{curve}<path d="M {x2 - 4:g} {y2 - 8:g} L {x2:g} {y2:g} L {x2 + 4:g} {y2 - 8:g} Z" '
+        f'fill="{stroke}"/>'
+    )
+
+
+def route(points: Sequence[tuple[float, float]], dashed: bool = False, stroke: str = EDGE) -> str:
+    """Return straight lines through the points, with a head at the last one."""
+    (x1, y1), (x2, y2) = points[-2:]
+    length = math.hypot(x2 - x1, y2 - y1)
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    stops = [*points[:-1], (x2 - 6 * dx, y2 - 6 * dy)]
+    way = " L ".join(f"{x:g} {y:g}" for x, y in stops)
+    dash = ' stroke-dasharray="4 3"' if dashed else ""
+    left, right = (f"{x2 - 8 * dx + side * dy:g} {y2 - 8 * dy - side * dx:g}" for side in (-4, 4))
+    return (
+        f'<path d="M {way}" fill="none" stroke="{stroke}" stroke-width="1.3" '
+        f'stroke-linejoin="round"{dash}/><path d="M {left} L {x2:g} {y2:g} L {right} Z" '
         f'fill="{stroke}"/>'
     )
