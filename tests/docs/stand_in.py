@@ -91,9 +91,9 @@ def main(program: str, words: list[str]) -> int:
 
 
 def curl(workspace: Workspace, words: list[str]) -> int:
-    """Call the server, started if none runs; a reply that is an error is a failure."""
+    """Call the server of the model, started if it does not run; an error reply is a failure."""
     model = re.search(r"/v1/models/([\w-]+)", " ".join(words))
-    if model and "server" not in workspace.state:
+    if model and workspace.state.get("model") != model[1]:
         require(run(workspace, "serve", [f"export/models/{model[1]}"]))
     program = shutil.which("curl", path=os.defpath) or "curl"
     return subprocess.call([program, "--fail-with-body", "--silent", "--show-error", *words])
@@ -161,7 +161,7 @@ def serve(workspace: Workspace, command: list[str], address: str) -> int:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True
         )
-    workspace.state["server"] = process.pid
+    workspace.state |= {"server": process.pid, "model": address.rpartition("/")[2]}
     workspace.save()
     for _ in range(240):
         if process.poll() is not None:
@@ -178,6 +178,7 @@ def serve(workspace: Workspace, command: list[str], address: str) -> int:
 def stop(workspace: Workspace) -> None:
     """End the server that runs, if any."""
     process = workspace.state.pop("server", None)
+    workspace.state.pop("model", None)
     if process:
         try:
             os.killpg(process, 15)
