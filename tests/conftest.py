@@ -18,7 +18,7 @@ if not os.environ.get("KERAS_TRANSFORMER_GPU"):  # the expected numbers are thos
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # One worker per core: more threads wait for each other longer than they compute.
-    os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+    os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 

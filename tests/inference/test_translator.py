@@ -93,6 +93,7 @@ def test_neither_batch_nor_order_changes_a_translation(translator, alone, lines,
         check(lines, translator.translate(lines), alone)
 
 
+@pytest.mark.slow
 def test_workers_change_no_result(model, tokenizer, translator, alone):
     search = dataclasses.replace(SEARCH, batch_tokens=40)
     several = Translator(model, tokenizer, search, DATA, workers=3)

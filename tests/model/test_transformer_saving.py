@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_transformer.model import transformer
@@ -57,6 +58,7 @@ np.savez(folder / "results.npz", **results)
 """
 
 
+@pytest.mark.slow
 def test_reload_in_a_fresh_process(tiny_model: Any, tmp_path: Path) -> None:
     models = {name: tiny_model(**options) for name, options in SAVED.items()}
     for name, model in models.items():

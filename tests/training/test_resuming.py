@@ -190,6 +190,7 @@ def test_resuming_a_finished_run_changes_nothing_and_draws_missing_curves(
     assert drawn == [trained_copy.path]
 
 
+@pytest.mark.slow
 def test_a_better_average_stays_best_when_the_run_continues(trained_copy: Run) -> None:
     """No checkpoint holds the score of an average, which is scored after the last one."""
     found = records(trained_copy)

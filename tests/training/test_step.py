@@ -221,6 +221,7 @@ def train_in_process(devices: str, splits: list[int], **environment: str) -> dic
     }
 
 
+@pytest.mark.slow
 def test_several_devices_and_workers_give_the_same_update(
     whole: list[np.ndarray], processes: Any
 ) -> None:
