@@ -22,12 +22,19 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 
-# Traced graphs are many small objects that stay: full collections would visit them again and again.
-gc.set_threshold(50_000, 50, 1_000)
+# No cyclic garbage collection: traced graphs are millions of objects that each full collection
+# visits, and the input pipeline of a finished training can block its collection for minutes.
+gc.disable()
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_FIRST = ("docs", "training", "serving", "test_end_to_end.py", "inference", "model")
 LOCAL = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Leave what is there to the end of the process; pytest would collect it here."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
