@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
@@ -183,19 +184,21 @@ class Trainer:
         end_interval = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: self._end_interval(progress)
         )
-        try:
-            parts.model.fit(
-                parts.distribution.strategy.distribute_datasets_from_function(
-                    lambda _: dataset(
-                        parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
-                    )
-                ),
-                shuffle=False,
-                steps_per_epoch=remaining or every,
-                epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, end_interval],
-                verbose=0,
+        batches = parts.distribution.strategy.distribute_datasets_from_function(
+            lambda _: dataset(
+                parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
             )
+        )
+        try:
+            with devices_without_autotune():
+                parts.model.fit(
+                    batches,
+                    shuffle=False,
+                    steps_per_epoch=remaining or every,
+                    epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
+                    callbacks=[progress, end_interval],
+                    verbose=0,
+                )
         except tf.errors.ResourceExhaustedError as error:
             now = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
             field = "batch_tokens" if self._config.jit else "micro_batch_tokens"
