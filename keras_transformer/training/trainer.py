@@ -13,7 +13,7 @@ from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
-from keras_transformer.evaluation.metrics import metrics
+from keras_transformer.evaluation.tokenization import choose_tokenization
 from keras_transformer.run import Run
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
@@ -58,7 +58,8 @@ def train(
         Stopped: A signal has arrived; the steps taken are saved.
     """
     if config.train.dev_sentences:
-        metrics(config.data.target)  # fail now, not at the first checkpoint
+        # Fail now, not at the first checkpoint.
+        choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
@@ -136,6 +137,9 @@ class Trainer:
             parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
         ):
             self._run_log.line(line)
+        tokenization = parts.dev_set.tokenization
+        if tokenization and tokenization.note:
+            self._run_log.line(f"{tokenization.note}; --train.bleu_tokenizer chooses another")
         progress = Progress(
             self._config,
             self._run_log,
