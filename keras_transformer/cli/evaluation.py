@@ -88,7 +88,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     own = options.own
     source_language, target_language = _languages(own)
     from keras_transformer.data.lines import read_lines
-    from keras_transformer.evaluation import metrics
+    from keras_transformer.evaluation import metrics, significance
     from keras_transformer.evaluation.results import evaluation_results
 
     evaluation_set = _evaluation_set(own, source_language, target_language)
@@ -97,6 +97,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     tokenize = "none" if own.moses else own.tokenize
     metrics.metrics(target_language, bool(own.lowercase), tokenize)
     if baseline is not None:
+        significance.check_seed()
         metrics.check_counts(baseline, evaluation_set.references)
     speed: dict[str, float | None] = {"seconds": None, "tokens_per_second": None}
     if own.hypotheses is not None:
