@@ -51,7 +51,7 @@ def check_seed() -> None:
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not seed.isdecimal():
         raise EvaluationError(
-            f"SACREBLEU_SEED: expected a whole number, or none for a new one each time, got {seed!r}"
+            f"SACREBLEU_SEED: expected a whole number, or none for a random one, got {seed!r}"
         )
 
 

@@ -55,7 +55,6 @@ def test_exit_status_and_message(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_stop_signal_becomes_an_exit(
     number: signal.Signals, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = signal.getsignal(number)
     cleaned = []
 
     def work() -> None:
@@ -65,12 +64,17 @@ def test_a_stop_signal_becomes_an_exit(
             signal.raise_signal(signal.SIGHUP)  # the shell repeats that of the kernel
             cleaned.append(True)
 
-    with pytest.raises(SystemExit) as ended, cli_main.exit_on_signals():
-        work()
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (number, signal.SIGHUP)}
+    try:
+        with pytest.raises(SystemExit) as ended, cli_main.exit_on_signals():
+            work()
+        assert [signal.getsignal(each) for each in before] == [signal.SIG_DFL] * len(before)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
     assert ended.value.code == 128 + number
     assert cleaned == [True]
     assert capsys.readouterr().err == message
-    assert signal.getsignal(number) == before
 
 
 def test_a_signal_ignored_by_nohup_stays_ignored() -> None:

@@ -16,9 +16,14 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU)
 @pytest.fixture
 def state() -> Iterator[TrainingState]:
     """State of a training; the handlers of all signals are restored afterwards."""
-    before = [signal.getsignal(number) for number in NUMBERS]
+    usual = [signal.SIG_DFL, signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
+    # A shell may have started the tests with some of them ignored.
+    before = [
+        signal.signal(number, handler) for number, handler in zip(NUMBERS, usual, strict=True)
+    ]
     yield TrainingState(SimpleNamespace())
-    assert [signal.getsignal(number) for number in NUMBERS] == before
+    found = [signal.signal(number, old) for number, old in zip(NUMBERS, before, strict=True)]
+    assert found == usual
 
 
 def interrupted(state: TrainingState, *numbers: int) -> int:

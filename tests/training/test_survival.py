@@ -187,6 +187,7 @@ class Terminal:
 
         def begin() -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that closing it sends SIGHUP
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             prepare()
 
         self.process = subprocess.Popen(

@@ -174,7 +174,7 @@ def test_a_killed_run_continues_without_repeated_or_later_steps(complete_resumed
 @pytest.mark.parametrize("writes", [True, False])
 def test_only_the_chief_writes(trained: Run, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(reporter, "TensorBoardWriter", lambda path: made.append(path))
+    monkeypatch.setattr(reporter, "TensorBoardWriter", lambda path, log: made.append(path))
     run = dataclasses.replace(trained, config=with_train(trained.config, tensorboard=True))
     reporter.Reporter(run, RunLog(run.path, silent=True), None, writes)
     assert made == [trained.path] * writes
