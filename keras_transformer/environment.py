@@ -93,7 +93,8 @@ def import_keras() -> None:
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise SettingError(
-            f"{culprit} stops the import of Keras ({lines[-1]}); {_way_out(culprit)}"
+            f"{culprit} stops the import of Keras ({lines[-1].partition(';')[0]}); "
+            f"{_way_out(culprit)}"
         ) from error
     for name, field, found, expected in (
         ("KERAS_BACKEND", "backend", backend, "tensorflow"),
@@ -116,8 +117,9 @@ def _culprit(message: str) -> str | None:
     for name in ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH"):
         if not os.environ.get(name, "0").isdecimal():
             return f"{name}={os.environ[name]}"
-    if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1"):
-        return f"TF_USE_LEGACY_KERAS={os.environ['TF_USE_LEGACY_KERAS']}"
+    for name in ("TF_USE_LEGACY_KERAS", "KERAS_NNX_ENABLED"):
+        if os.environ.get(name, "").lower() in ("true", "1"):
+            return f"{name}={os.environ[name]}"
     return str(_keras_json()) if _keras_json().is_file() else None
 
 

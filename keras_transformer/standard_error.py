@@ -66,7 +66,7 @@ def tolerant_stderr() -> Iterator[None]:
         yield
         return
     own = _Tolerant(before)
-    sys.stderr = own  # type: ignore[assignment]
+    sys.stderr = own
     try:
         yield
     finally:

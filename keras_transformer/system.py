@@ -8,16 +8,11 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_transformer.errors import UserError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 class FileError(UserError):
@@ -31,7 +26,9 @@ def lock(path: Path) -> Iterator[None]:
     Raises:
         FileError: Another process holds the lock.
     """
-    if fcntl is None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
         yield
         return
     handle = os.open(path, os.O_RDONLY)
@@ -194,11 +191,22 @@ def stop_signals() -> list[signal.Signals]:
 
 
 REPEATED_SIGNALS = ("SIGHUP", "SIGXCPU")
-"""Stop signals that arrive more than once for one reason.
+"""Stop signals that arrive more than once for one reason, even while the process exits.
 
 A closed terminal's SIGHUP comes from the kernel and from the shell; past the limit on processor
 time, SIGXCPU comes every second.
 """
+
+
+def restore_handlers(handlers: Mapping[int, Any]) -> None:
+    """Set signal handlers back to those of `signal.getsignal`.
+
+    A signal that is ignored by now stays ignored: it is ending the process. None, the handler of a
+    library in C, cannot be restored.
+    """
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def check_local(path: str | Path, name: str = "") -> None:

@@ -204,6 +204,7 @@ def hostile(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "KERAS_BACKEND": "jax",
         "KERAS_MAX_STEPS_PER_EPOCH": "some",
+        "KERAS_NNX_ENABLED": "1",
         "TF_USE_LEGACY_KERAS": "1",
     }
 
@@ -256,6 +257,8 @@ def test_a_command_works_in_a_hostile_environment(
         {"KERAS_BACKEND": "nonsense"},
         {"MPLBACKEND": "no_such_backend"},
         {"KERAS_MAX_EPOCHS": "some"},
+        {"KERAS_NNX_ENABLED": "1"},
+        {"TF_USE_LEGACY_KERAS": "1"},
     ],
 )
 def test_the_library_names_the_variable(

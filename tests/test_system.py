@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -238,7 +240,7 @@ def test_a_file_system_without_locks_is_accepted(
     def unsupported(handle: int, operation: int) -> None:
         raise OSError("not supported")
 
-    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    monkeypatch.setattr(fcntl, "flock", unsupported)
     with system.lock(tmp_path), system.lock(tmp_path):
         pass
 
@@ -246,7 +248,7 @@ def test_a_file_system_without_locks_is_accepted(
 def test_an_operating_system_without_locks_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system, "fcntl", None)  # Windows
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # Windows
     with system.lock(tmp_path), system.atomic_folder(tmp_path / "folder") as partial:
         (partial / "file").write_text("new")
     assert contents(tmp_path) == {"folder/file": "new"}

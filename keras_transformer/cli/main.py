@@ -91,7 +91,7 @@ def exit_on_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
 
     def end(number: int, frame: object) -> None:
-        for each in numbers:  # the next one must not interrupt the removal
+        for each in numbers:  # the next one must not interrupt the removal and the exit
             if each.name in system.REPEATED_SIGNALS:
                 signal.signal(each, signal.SIG_IGN)
         name = signal.Signals(number).name
@@ -103,9 +103,7 @@ def exit_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            if handler is not None:  # None: not set from Python, which cannot restore it
-                signal.signal(number, handler)
+        system.restore_handlers(before)
 
 
 def import_tensorflow() -> None:

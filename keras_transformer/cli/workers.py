@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.system import REPEATED_SIGNALS, core_count, stop_signals
+from keras_transformer.system import REPEATED_SIGNALS, core_count, restore_handlers, stop_signals
 
 GRACE = 20.0
 """Seconds that workers have to save and exit before they are killed."""
@@ -74,9 +74,7 @@ class _Workers:
 
     def __exit__(self, *error: object) -> None:
         self.end()
-        for number, handler in self._before.items():
-            if handler is not None:  # None: not set from Python, which cannot restore it
-                signal.signal(number, handler)
+        restore_handlers(self._before)
 
     def _pass_on(self, number: int, frame: object) -> None:
         if self.signal and signal.Signals(number).name in REPEATED_SIGNALS:

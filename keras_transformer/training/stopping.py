@@ -51,7 +51,7 @@ def deferred_signals(state: TrainingState) -> Iterator[None]:
     def store(number: int, frame: object) -> None:
         first = not state.signal
         state.signal = state.signal or number
-        if signal.Signals(number).name not in system.REPEATED_SIGNALS:
+        if not _repeats(number):
             signal.signal(number, previous[number] or signal.SIG_DFL)
         if first and not state.unsaved:
             check_signal(state)
@@ -64,6 +64,10 @@ def deferred_signals(state: TrainingState) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            if handler is not None:  # None: not set from Python, which cannot restore it
-                signal.signal(number, handler)
+        if state.signal and previous and _repeats(state.signal):
+            signal.signal(state.signal, signal.SIG_IGN)
+        system.restore_handlers(previous)
+
+
+def _repeats(number: int) -> bool:
+    return signal.Signals(number).name in system.REPEATED_SIGNALS

@@ -68,7 +68,8 @@ def test_a_stop_signal_becomes_an_exit(
     try:
         with pytest.raises(SystemExit) as ended, cli_main.exit_on_signals():
             work()
-        assert [signal.getsignal(each) for each in before] == [signal.SIG_DFL] * len(before)
+        after = signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN
+        assert signal.getsignal(number) == after  # it may come again while the process exits
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -252,7 +252,7 @@ def test_a_limit_on_processor_time_ends_the_run_saved(reversal: Reversal, tmp_pa
     process = subprocess.Popen(
         command(config, run),
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 120)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (40, 120)),
     )
     assert process.wait(300) == 128 + signal.SIGXCPU
     assert int(last_checkpoint(run)["optimizer/0/.ATTRIBUTES/VARIABLE_VALUE"]) > 0

@@ -40,8 +40,8 @@ def write(
     problems = unusable(["matplotlib"])
     if problems:
         command = install_command(["matplotlib"])
-        reason = problems["matplotlib"] or f"run {command}, then train with --resume to draw it"
-        log(f"{file}: not drawn: {reason}")
+        install = f"run {command}, then train with --resume to draw it"
+        log(f"{file}: not drawn: {problems['matplotlib'] or install}")
         return
     try:
         picture = figure(records, steps, best_by)
