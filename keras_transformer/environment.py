@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import sys
 from pathlib import Path
 
 from keras_transformer.errors import UserError
@@ -83,7 +82,6 @@ def import_keras() -> None:
         SettingError: A variable or settings file gives it another backend or type, or stops its
             import; the message names it.
     """
-    loaded = "keras" in sys.modules
     try:
         keras = importlib.import_module("keras")
         backend, floatx = keras.config.backend(), keras.config.floatx()
@@ -96,16 +94,16 @@ def import_keras() -> None:
             f"{culprit} stops the import of Keras ({lines[-1].partition(';')[0]}); "
             f"{_way_out(culprit)}"
         ) from error
-    for name, field, found, expected in (
-        ("KERAS_BACKEND", "backend", backend, "tensorflow"),
-        ("", "floatx", floatx, "float32"),
-    ):
-        if found == expected:
-            continue
-        culprit = f"{name}={found}" if os.environ.get(name) else f"{_keras_json()}: {field} {found}"
-        if loaded:
-            culprit += " when Keras was imported"
-        raise SettingError(f"{culprit}: expected {expected}; {_way_out(culprit)}")
+    if backend != "tensorflow":
+        variable = os.environ.get("KERAS_BACKEND")
+        culprit = f"KERAS_BACKEND={variable}" if variable else f"{_keras_json()}: backend {backend}"
+        raise SettingError(f"{culprit}: expected tensorflow; {_way_out(culprit)}")
+    # Losses and metrics convert token ids to this type; 16 bits round those above 256 or 2,048.
+    if floatx not in ("float32", "float64"):
+        raise SettingError(
+            f"floatx {floatx} (in {_keras_json()}, or by keras.config.set_floatx): expected "
+            "float32, since token ids are converted to it"
+        )
 
 
 def _culprit(message: str) -> str | None:

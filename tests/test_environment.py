@@ -134,9 +134,10 @@ def test_the_settings_file_that_stops_the_import_is_named(
 @pytest.mark.parametrize(
     ("setting", "settings", "message"),
     [
-        ({"KERAS_BACKEND": "torch"}, {"backend": "torch"}, "^KERAS_BACKEND=torch.*: expected tens"),
-        ({}, {"backend": "torch"}, r"^/home/user/.keras/keras.json: backend torch.*: expected ten"),
-        ({}, {"floatx": "float16"}, r"^/home/user/.keras/keras.json: floatx float16.*: expected f"),
+        ({"KERAS_BACKEND": "torch"}, {"backend": "torch"}, "^KERAS_BACKEND=torch: expected tensor"),
+        ({}, {"backend": "torch"}, r"^/home/user/.keras/keras.json: backend torch: expected tens"),
+        ({}, {"floatx": "float16"}, r"^floatx float16 \(in /home/user/.keras/keras.json, or by"),
+        ({}, {"floatx": "bfloat16"}, r"^floatx bfloat16 .*: expected float32, since token ids"),
     ],
 )
 def test_another_backend_or_type_is_refused(
@@ -150,8 +151,9 @@ def test_another_backend_or_type_is_refused(
     fake_keras(monkeypatch, **settings)
     with pytest.raises(SettingError, match=message):
         environment.import_keras()
-    fake_keras(monkeypatch)
-    environment.import_keras()
+    for floatx in ("float32", "float64"):
+        fake_keras(monkeypatch, floatx=floatx)
+        environment.import_keras()
 
 
 def test_public_names_with_keras_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +260,6 @@ def test_a_command_works_in_a_hostile_environment(
         {"MPLBACKEND": "no_such_backend"},
         {"KERAS_MAX_EPOCHS": "some"},
         {"KERAS_NNX_ENABLED": "1"},
-        {"TF_USE_LEGACY_KERAS": "1"},
     ],
 )
 def test_the_library_names_the_variable(

@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from keras_transformer import environment, system
 from keras_transformer.errors import UserError
@@ -88,7 +89,7 @@ def exit_on_signals() -> Iterator[None]:
     ignored.
     """
     numbers = [number for number in system.stop_signals() if number != signal.SIGINT]
-    before = {number: signal.getsignal(number) for number in numbers}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
     def end(number: int, frame: object) -> None:
         for each in numbers:  # the next one must not interrupt the removal and the exit
