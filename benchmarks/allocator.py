@@ -8,8 +8,8 @@ They take some steps in turn, in alternating order, while the other sleeps. The 
 changes with every step, within --batch_tokens. Tokens are those of source and target. Page faults
 are minor ones: each is a page that the kernel clears, of 4 KiB, or of 2 MiB where transparent huge
 pages are on (/sys/kernel/mm/transparent_hugepage/enabled), so look at the time of the processors in
-the kernel too. The figures are medians over the rounds; the peak memory is that of the whole process
-(Linux).
+the kernel too. The figures are medians over the rounds; the peak memory is that of the whole
+process (Linux).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def figures(rounds: list[Figures], steps: int) -> Figures:
 def table(rows: list[Figures]) -> str:
     """Return the figures as Markdown."""
     lines = [
-        "| model | allocator | tokens/s | times | faults per step | kernel ms per step | peak MiB |",
+        "| model | allocator | tokens/s | times | faults / step | kernel ms / step | peak MiB |",
         "|---|---|---|---|---|---|---|",
     ]
     default = {row["model"]: row for row in rows if row["setting"] == "default"}
