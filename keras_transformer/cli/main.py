@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
+from keras_transformer.cli import standard_streams
 from keras_transformer.errors import UserError
 
 # Read by TensorFlow and Keras when they are imported.
@@ -45,9 +46,7 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
     def decorate(main: Callable[[Sequence[str]], None]) -> Callable[..., int]:
         @functools.wraps(main)
         def run(argv: Sequence[str] | None = None) -> int:
-            for stream in (sys.stdout, sys.stderr):
-                if hasattr(stream, "reconfigure"):
-                    stream.reconfigure(encoding="utf-8")
+            standard_streams.prepare()
             logging.basicConfig(format="%(levelname)s: %(message)s")
             try:
                 main(sys.argv[1:] if argv is None else argv)
