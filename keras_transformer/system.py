@@ -60,9 +60,9 @@ def write_lock(path: Path) -> Iterator[None]:
                 pass
         except FileError:
             raise FileError(f"{path}: another process is writing it") from None
-        except OSError:  # the folder is not writable
+        except OSError as error:  # the folder is not writable
             if not path.exists():
-                raise
+                raise OSError(error.errno, error.strerror, str(path)) from error
             stack.enter_context(lock(path))
         yield
 
