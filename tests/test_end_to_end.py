@@ -457,7 +457,7 @@ def test_bad_input_to_a_run_is_refused(
     done = command("translate", [*run, *out, str(tmp_path / "none.en")])
     assert_refused(done, "translate", "none.en: cannot be read (No such file or directory)")
     done = command("translate", [*run, *out], "good\nh\xf6rt\n".encode("latin-1"))
-    assert_refused(done, "translate", "standard input, line 2: expected UTF-8")
+    assert_refused(done, "translate", "standard input:2: expected UTF-8")
     done = command("translate", [*run, "--search.beam", "0", str(corpus / "val.en")])
     assert_refused(done, "translate", "search.beam: expected a number above 0, got 0")
     assert os.listdir(tmp_path) == ["short.de"]
