@@ -18,6 +18,7 @@ from keras_transformer import system
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.training.scores import Example
+from keras_transformer.utf8_paths import utf8_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,8 @@ class TensorBoardWriter:
 
     def _writer(self, kind: str) -> tf.summary.SummaryWriter:
         if kind not in self._writers:
-            self._writers[kind] = tf.summary.create_file_writer(str(self._folder / kind))
+            folder = utf8_path(self._folder / kind)
+            self._writers[kind] = tf.summary.create_file_writer(str(folder))
         return self._writers[kind]
 
 
@@ -145,7 +147,7 @@ def truncate(path: Path, step: int) -> None:
     Raises:
         FileError: A file cannot be written.
     """
-    for file in sorted((path / FOLDER).glob("*/*.tfevents.*")):
+    for file in sorted((utf8_path(path) / FOLDER).glob("*/*.tfevents.*")):
         kept = [
             event for event in _events(file) if tf.compat.v1.Event.FromString(event).step <= step
         ]
