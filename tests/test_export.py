@@ -105,7 +105,7 @@ def test_no_run_there(tmp_path, capsys) -> None:
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize("name", ["my model", "a:b", "a?b", "caf\udce9"])
+@pytest.mark.parametrize("name", ["my model", "a:b", "a?b"])
 def test_a_name_that_cannot_be_served_is_refused(tmp_path, capsys, monkeypatch, name) -> None:
     monkeypatch.setattr(export, "import_tensorflow", lambda: pytest.fail("started"))
     assert export.main(["--run", str(tmp_path / "r"), "--to", str(tmp_path / name)]) == 2

@@ -456,6 +456,19 @@ def test_over_http(scene):
     scene(test)
 
 
+def test_the_number_of_clients_is_bounded(scene):
+    async def test(upstream, gateway):
+        upstream.answer = lambda received: Reply(wait=0.2)
+        async with listening(gateway) as send:
+            replies = await asyncio.gather(*[send("GET", "/v1/models/toy") for _ in range(5)])
+        statuses = sorted(reply.status for reply, _ in replies)
+        assert statuses[0] == 200
+        assert statuses[-2:] == [503, 503]
+        assert len(upstream.received) <= 3
+
+    scene(test, max_connections=3)
+
+
 def test_tensorflow_is_not_imported(run):
     """A whole process: it answers, never imports TensorFlow, and ends at once."""
     code = (
