@@ -129,6 +129,7 @@ def test_a_gateway_needs_no_folder():
         ("http://tf", Address("tf", 80), b"tf:80"),
         ("https://tf/", Address("tf", 443, tls=True), b"tf:443"),
         ("http://[::1]:8501", Address("::1", 8501), b"[::1]:8501"),
+        ("http://b\u00fccher:8501", Address("b\u00fccher", 8501), b"xn--bcher-kva:8501"),
     ],
 )
 def test_addresses_of_the_upstream(text, address, header):

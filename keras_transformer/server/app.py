@@ -50,7 +50,7 @@ HEADERS = {
 
 
 class Server(Protocol):
-    """What ``serve`` runs: the local server or the gateway."""
+    """The local server or the gateway, as ``serve`` runs it."""
 
     settings: Settings
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_transformer.server.app import HEADERS
@@ -98,9 +99,12 @@ class Gateway:
         except Disconnected:
             pass
         except RestError as error:
-            reply = error_reply(error)
-            reply.headers.update(HEADERS | {"Date": email.utils.formatdate(usegmt=True)})
-            await reply(scope, receive, noting)
+            await _error(error)(scope, receive, noting)
+        except Exception as error:
+            log.exception("a request cannot be checked")
+            if status == 499:
+                failure = RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL")
+                await _error(failure)(scope, receive, noting)
         finally:
             if self.log_requests:
                 path = scope.get("raw_path", b"").decode("latin-1")
@@ -206,6 +210,9 @@ class Gateway:
             await parts.put(None)
         except RestError as error:
             await parts.put(error)
+        except Exception as error:  # without it the client would wait forever
+            log.exception("a request cannot be passed on")
+            await parts.put(RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL"))
 
 
 def forwarded(headers: Headers, without: frozenset[bytes] = frozenset()) -> Headers:
@@ -218,6 +225,13 @@ def forwarded(headers: Headers, without: frozenset[bytes] = frozenset()) -> Head
     named = b",".join(value for name, value in headers if name == b"connection")
     dropped = _HOP_BY_HOP | without | {name.strip().lower() for name in named.split(b",")}
     return [(name, value) for name, value in headers if name not in dropped]
+
+
+def _error(error: RestError) -> Response:
+    """Return a reply of the gateway itself."""
+    reply = error_reply(error)
+    reply.headers.update(HEADERS | {"Date": email.utils.formatdate(usegmt=True)})
+    return reply
 
 
 def _start(reply: Reply) -> Message:

@@ -141,7 +141,8 @@ class Address:
     @property
     def header(self) -> bytes:
         """Return the value of the header Host."""
-        return str(self).partition("//")[2].encode("idna" if not self.host.isascii() else "ascii")
+        host = self.host if self.host.isascii() else self.host.encode("idna").decode()
+        return f"[{host}]:{self.port}".encode() if ":" in host else f"{host}:{self.port}".encode()
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

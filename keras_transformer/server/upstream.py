@@ -241,7 +241,7 @@ class Upstream:
                 streams = await asyncio.open_connection(
                     self.address.host, self.address.port, ssl=self._tls
                 )
-        except (OSError, TimeoutError) as error:  # TimeoutError is an OSError without a text
+        except (OSError, UnicodeError) as error:  # a time-out is an OSError without a text
             if not self._down:
                 log.warning("%s: cannot connect: %s", self.address, error or "time-out")
             self._down = True

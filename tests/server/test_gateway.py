@@ -326,6 +326,16 @@ def test_a_reply_that_breaks_off_is_not_completed(scene):
     scene(test)
 
 
+def test_a_fault_of_the_gateway_itself_is_an_answer(scene, monkeypatch):
+    async def test(upstream, gateway):
+        monkeypatch.setattr(gateway.upstream, "request", lambda *_: 1 / 0)
+        for method, target in (("GET", "/v1/models/toy"), ("POST", PREDICT)):
+            answer = await call(gateway, method, target, GOOD)
+            assert (answer.status, answer.error) == (500, "the gateway failed: ZeroDivisionError")
+
+    scene(test)
+
+
 def test_a_reply_of_unknown_length(scene):
     async def test(upstream, gateway):
         for raw in (
@@ -411,7 +421,10 @@ async def listening(gateway):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         connection.request(method, path, body, dict(headers))
         reply = connection.getresponse()
-        return reply, reply.read()
+        reply.address = ("127.0.0.1", port)
+        content = reply.read()
+        connection.close()
+        return reply, content
 
     yield lambda *arguments: asyncio.to_thread(send, *arguments)
     server.should_exit = True
@@ -458,13 +471,18 @@ def test_over_http(scene):
 
 def test_the_number_of_clients_is_bounded(scene):
     async def test(upstream, gateway):
-        upstream.answer = lambda received: Reply(wait=0.2)
         async with listening(gateway) as send:
-            replies = await asyncio.gather(*[send("GET", "/v1/models/toy") for _ in range(5)])
-        statuses = sorted(reply.status for reply, _ in replies)
-        assert statuses[0] == 200
-        assert statuses[-2:] == [503, 503]
-        assert len(upstream.received) <= 3
+            reply, _ = await send("GET", "/v1/models/toy")
+            address = reply.address
+            opened = [await asyncio.open_connection(*address) for _ in range(2)]  # silent clients
+            reply, _ = await send("GET", "/v1/models/toy")
+            assert reply.status == 503
+            opened.pop()[1].close()
+            await asyncio.sleep(0.02)
+            reply, _ = await send("GET", "/v1/models/toy")
+            assert reply.status == 200
+            opened.pop()[1].close()
+        assert len(upstream.received) == 2
 
     scene(test, max_connections=3)
 
