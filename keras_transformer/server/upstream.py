@@ -75,12 +75,18 @@ class _Connection:
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
-    async def next_event(self) -> h11.Event | type[h11.PAUSED]:
-        """Return the next part of the reply."""
+    async def next_event(self) -> h11.Event:
+        """Return the next part of the reply.
+
+        Raises:
+            EOFError: The server has left HTTP.
+        """
         while True:
             event = self._protocol.next_event()
-            if event is not h11.NEED_DATA:
+            if isinstance(event, h11.Event):
                 return event
+            if event is h11.PAUSED:
+                raise EOFError
             data = await self._reader.read(_READ)
             self.received = self.received or bool(data)
             self._protocol.receive_data(data)

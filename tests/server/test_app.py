@@ -242,7 +242,8 @@ def test_the_log_has_no_texts_and_no_queries(folder, scripted, caplog):
     with TestClient(service.app()) as toy:
         assert toy.post(PREDICT + "?key=secret", content=instances("private")).status_code == 200
         toy.post(PREDICT, content=b'{"instances": [["private"]]}')
-    text = caplog.text
+    logs = [record for record in caplog.records if record.name == "keras_transformer.serve"]
+    text = "\n".join(record.getMessage() for record in logs)
     assert f"POST {PREDICT} 200 " in text
     assert f"POST {PREDICT} 400 " in text
     assert "secret" not in text
