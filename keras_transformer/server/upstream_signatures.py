@@ -79,13 +79,17 @@ class UpstreamSignatures:
     async def reread(self, path: str) -> Servable:
         """Return the signatures after a new look, for a request that does not fit the known ones.
 
-        Raises:
-            RestError: The server has no such model any more.
+        If the server does not answer, they are the known ones.
         """
         entry = self._entries.get(path)
-        if entry is None or time.monotonic() - entry.read > _REREAD_S:
-            entry = await self._read(path)
-        return entry.servable
+        if entry is not None and time.monotonic() - entry.read < _REREAD_S:
+            return entry.servable
+        try:
+            return (await self._read(path)).servable
+        except RestError:
+            if entry is None:
+                raise
+            return entry.servable
 
     async def watch(self) -> None:
         """Read the signatures of the models in use until cancelled."""

@@ -275,6 +275,16 @@ def test_refused_requests_do_not_flood_the_upstream_with_reads(scene):
     scene(test, poll_s=60)
 
 
+def test_a_refusal_does_not_depend_on_the_upstream(scene):
+    async def test(upstream, gateway):
+        assert (await call(gateway, "POST", PREDICT, GOOD)).status == 200
+        upstream.metadata = {}  # any read fails
+        await asyncio.sleep(0.11)
+        assert (await call(gateway, "POST", PREDICT, b'{"instances": [["a"]]}')).status == 400
+
+    scene(test, poll_s=60)
+
+
 def test_no_connection_is_503(scene):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
