@@ -208,7 +208,9 @@ def main() -> int:
                 runs["all three"].append(press(url, list(HARMFUL.values()), arguments))
                 time.sleep(0.5)
     for name, found in runs.items():
-        rows[f"gateway, {name}"] = {key: median(run[key] for run in found) for key in found[0]}
+        rows[f"gateway, {name}"] = {
+            key: round(median(run[key] for run in found), 1) for key in found[0]
+        }
         rows[f"gateway, {name}"]["failed"] = sum(run["failed"] for run in found)
         show(f"gateway, {name}", rows[f"gateway, {name}"])
     change = rows["gateway, all three"]["p99 ms"] / rows["gateway, nothing"]["p99 ms"] - 1
