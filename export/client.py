@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import random
 import sys
@@ -170,6 +171,23 @@ def positive_number(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return number
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine by its address or name; no proxy leads there."""
+    if host.rstrip(".").lower().rpartition(".")[2] == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # another name
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def without_password(url: str) -> str:
+    """Return the address of a proxy as messages may show it."""
+    scheme, separator, rest = url.rpartition("//")
+    return scheme + separator + rest.rpartition("@")[2]
 
 
 def predict_path(model: str, version: int | None = None, label: str | None = None) -> str:

@@ -74,8 +74,10 @@ def main(argv: Sequence[str]) -> None:
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     settings = ExportSettings(**{name: options.own[name] for name in names})
     from keras_transformer.run import Run
-    from keras_transformer.serving.version_folder import next_version
+    from keras_transformer.serving.version_folder import model_name, next_version
 
+    if settings.format == "saved_model":
+        model_name(folder)
     run = Run.open(path)
     run.check_weights()
     search = options.config(run.config).search
