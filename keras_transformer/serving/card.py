@@ -81,6 +81,7 @@ def saved_model_interface(
         "search": {
             "beam": search.beam,
             "alpha": search.alpha,
+            "length_penalty": search.length_penalty,
             "n_best": search.n_best,
             "max_extra": search.max_extra,
             "min_length": search.min_length,
