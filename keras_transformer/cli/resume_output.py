@@ -3,37 +3,80 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from keras_transformer import system
 from keras_transformer.cli.messages import UsageError
+from keras_transformer.data.lines import decode_line
 
 
 @contextlib.contextmanager
-def continue_output(path: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
-    """Open an output to continue it; yield the stream and the number of input lines done.
+def continue_output(
+    path: Path, numbered: bool, inputs: Mapping[str, Iterator[str]]
+) -> Iterator[tuple[TextIO, int]]:
+    """Open an output to continue it, and skip the input lines that are done.
 
-    An incomplete last line is cut off.
+    An incomplete last line is cut off when the first line is written, or at the end. So the file
+    stays unchanged, or missing, if the block fails before.
 
     Args:
         path: The file; created if it does not exist.
         numbered: Whether each input line has several output lines, which begin with its number
             and a tab. The lines of the last number are cut off too, since some may be missing.
+        inputs: The lines of each input by its name for messages; those that are done are skipped.
+
+    Yields:
+        The stream, and the number of input lines done.
 
     Raises:
-        UsageError: Not a regular file, or lines without the expected numbers.
+        UsageError: Not a regular file, lines without the expected numbers, or more lines than
+            an input.
+        DataError: The output is not UTF-8, or an input is not.
         FileError: Another process is writing it.
     """
-    if path.exists() and not path.is_file():
+    if os.path.lexists(path) and not path.is_file():
         raise UsageError(f"--append: expected a regular file, {path} is not one")
-    with system.write_lock(path), path.open("a", encoding="utf-8", newline="\n") as stream:
-        done, size = completed_lines(path, numbered)
-        os.truncate(path, size)
-        yield stream, done
+    with system.write_lock(path):
+        is_new = not path.exists()
+        try:
+            with (
+                _Continued(path) as file,
+                io.TextIOWrapper(io.BufferedWriter(file), encoding="utf-8", newline="\n") as stream,
+            ):
+                done, file.size = completed_lines(path, numbered)
+                for name, lines in inputs.items():
+                    _skip(lines, done, name)
+                yield stream, done
+                stream.flush()
+                file.cut()
+        except BaseException:
+            if is_new and not path.stat().st_size:
+                path.unlink()
+            raise
+
+
+class _Continued(io.FileIO):
+    """A file whose end beyond ``size`` is cut off before anything is appended."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "a")
+        self.size: int | None = None
+
+    def cut(self) -> None:
+        """Cut off the bytes beyond ``size``, once."""
+        if self.size is not None:
+            self.truncate(self.size)
+            self.size = None
+
+    def write(self, data: Any) -> int:
+        self.cut()
+        return super().write(data)
 
 
 def completed_lines(path: Path, numbered: bool) -> tuple[int, int]:
@@ -42,14 +85,20 @@ def completed_lines(path: Path, numbered: bool) -> tuple[int, int]:
     Args:
         path: The output.
         numbered: As in ``continue_output``.
+
+    Raises:
+        UsageError: A number is missing, or is neither that of the line before nor the next one.
+        DataError: A line is not UTF-8.
     """
     done = size = position = 0
     with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 break
+            decode_line(raw, f"--append: {path}", line)
             if numbered:
-                number = _number(path, line, raw)
+                expected = [done + 1, done + 2] if position else [1]
+                number = _number(path, line, raw, expected)
                 if number != done + 1:  # the first line of the next number
                     done, size = number - 1, position
             else:
@@ -58,23 +107,20 @@ def completed_lines(path: Path, numbered: bool) -> tuple[int, int]:
     return done, size
 
 
-def _number(path: Path, line: int, raw: bytes) -> int:
-    start, tab, _ = raw.partition(b"\t")
-    if not tab or not start.isdigit() or int(start) < 1:
+def _number(path: Path, line: int, raw: bytes, expected: list[int]) -> int:
+    """Return the number at the beginning of a line, one of those expected."""
+    match = re.match(rb"(\d{1,19})\t", raw)
+    number = int(match[1]) if match else 0
+    if number not in expected:
         raise UsageError(
-            f"--append: {path}, line {line}: expected the number of an input line and a tab, "
-            "as search.n_best above 1 writes them"
+            f"--append: {path}, line {line}: expected the number of an input line, "
+            f"{' or '.join(map(str, expected))}, and a tab, as search.n_best above 1 writes them"
         )
-    return int(start)
+    return number
 
 
-def skip(lines: Iterator[str], done: int, name: str) -> Iterator[str]:
+def _skip(lines: Iterator[str], done: int, name: str) -> None:
     """Skip the first ``done`` lines.
-
-    Args:
-        lines: All lines.
-        done: Number of lines to skip.
-        name: Name of the input, for messages.
 
     Raises:
         UsageError: There are fewer lines.
@@ -85,4 +131,3 @@ def skip(lines: Iterator[str], done: int, name: str) -> Iterator[str]:
             f"--append: the output already has {done} lines; expected at least as many in "
             f"{name}, got {found}"
         )
-    return lines

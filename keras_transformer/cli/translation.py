@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser
-from keras_transformer.cli.resume_output import continue_output, skip
+from keras_transformer.cli.resume_output import continue_output
 from keras_transformer.cli.standard_streams import require_output
 from keras_transformer.cli.streams import (
     check_outputs,
@@ -100,13 +100,14 @@ def translate_lines(translator: Translator, own: Namespace) -> None:
         )
     total = _count_lines(own)
     unfinished: list[int] = []
+    prefixes = None if own.prefix is None else read_lines(Path(own.prefix))
     with (
-        _output(own, numbered) as (stream, done),
+        input_lines(own.file) as lines,
+        _output(own, numbered, lines, prefixes) as (stream, done),
         _attention_output(own.attention) as add_attention,
         progress(total, done=done, to_file=_is_to_file(own)) as report,
-        input_lines(own.file) as lines,
     ):
-        translations = _translations(translator, own, lines, done, report)
+        translations = _translations(translator, own, lines, prefixes, done, report)
         for number, translation in enumerate(translations, start=done + 1):
             add_attention(number, translation.attention)
             if not translation.finished:
@@ -152,10 +153,17 @@ def _count_lines(own: Namespace) -> int | None:
 
 
 @contextlib.contextmanager
-def _output(own: Namespace, numbered: bool) -> Iterator[tuple[TextIO, int]]:
-    """Open the output; yield the stream and the number of input lines done before."""
+def _output(
+    own: Namespace,
+    numbered: bool,
+    lines: LineStream | Iterator[str],
+    prefixes: Iterator[str] | None,
+) -> Iterator[tuple[TextIO, int]]:
+    """Open the output; yield the stream and the number of input lines done before and skipped."""
     if own.append:
-        with continue_output(output_path(own.output, "--output"), numbered) as (stream, done):
+        inputs = {"input": iter(lines)} | ({} if prefixes is None else {"--prefix": prefixes})
+        path = output_path(own.output, "--output")
+        with continue_output(path, numbered, inputs) as (stream, done):
             yield stream, done
     else:
         with output(own.output) as stream:
@@ -178,22 +186,22 @@ def _translations(
     translator: Translator,
     own: Namespace,
     lines: LineStream | Iterator[str],
+    prefixes: Iterator[str] | None,
     done: int,
     report: Progress | None,
 ) -> Iterator[Translation]:
-    """Translate the lines after the first ``done``."""
+    """Translate the lines, of which ``done`` have been skipped."""
     from keras_transformer.inference.translator import WINDOW
 
     interactive = own.file is None and sys.stdin.isatty()
     if interactive:
         print("Type sentences; Ctrl-D ends.", file=sys.stderr)
-    prefixes = None if own.prefix is None else read_lines(Path(own.prefix))
     return translator.translate_stream(
-        skip(iter(lines), done, "input"),
+        lines,
         1 if interactive else WINDOW,
         report,
         done + 1,
-        prefixes=None if prefixes is None else skip(prefixes, done, "--prefix"),
+        prefixes=prefixes,
         attention=bool(own.alignment or own.attention),
         # A program may wait for its translations before it writes more.
         ready=lines.ready if isinstance(lines, LineStream) else lambda: True,

@@ -37,7 +37,7 @@ def read_lines(path: Path | str) -> Iterator[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
-                yield _decode(raw, str(path), number)
+                yield decode_line(raw, str(path), number)
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(str(path), number, error) from error
 
@@ -72,7 +72,7 @@ class LineStream:
                 raise StopIteration
             self._read()
         self._number += 1
-        return _decode(self._lines.popleft(), self._name, self._number)
+        return decode_line(self._lines.popleft(), self._name, self._number)
 
     def ready(self) -> bool:
         """Return whether a line can be read at once; wait `PATIENCE` seconds for it."""
@@ -102,8 +102,17 @@ class LineStream:
             return True
 
 
-def _decode(raw: bytes, name: str, number: int) -> str:
-    """Decode a line and remove its end."""
+def decode_line(raw: bytes, name: str, number: int) -> str:
+    """Decode a line and remove its end.
+
+    Args:
+        raw: The bytes of the line.
+        name: Name of its file, for messages.
+        number: Number of the line; the first is 1, and may begin with a byte-order mark.
+
+    Raises:
+        DataError: Not UTF-8.
+    """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

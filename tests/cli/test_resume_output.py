@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras_transformer import system
 from keras_transformer.cli import streams
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.resume_output import completed_lines, continue_output, skip
+from keras_transformer.cli.resume_output import completed_lines, continue_output
 
 # Three lines of input: as many lines of output, or two for the first and three for the last.
 PLAIN = "ein Hund\n\n爱我\n".encode()
@@ -21,7 +21,7 @@ NUMBERED = "1\tein Hund\n1\tder Hund\n2\t\n3\t爱\n3\t我\n3\t爱我\n".encode()
 def finish(place: Path, numbered: bool) -> None:
     """Complete an output as ``translate --append`` does."""
     lines = (NUMBERED if numbered else PLAIN).decode().splitlines(keepends=True)
-    with continue_output(place, numbered) as (stream, done):
+    with continue_output(place, numbered, {}) as (stream, done):
         for line in lines if numbered else lines[done:]:
             if not numbered or int(line.partition("\t")[0]) > done:
                 stream.write(line)
@@ -63,15 +63,15 @@ def test_lines_without_a_number_are_refused_and_kept(tmp_path: Path, line: str) 
 def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
     place = tmp_path / "out"
     with (
-        continue_output(place, False),
+        continue_output(place, False, {}),
         pytest.raises(system.FileError, match="another process"),
-        continue_output(place, False),
+        continue_output(place, False, {}),
     ):
         pass
     with (
         streams.output(str(place)),
         pytest.raises(system.FileError, match="another process"),
-        continue_output(place, False),
+        continue_output(place, False, {}),
     ):
         pass
 
@@ -79,13 +79,24 @@ def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
 def test_a_device_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="expected a regular file"),
-        continue_output(Path("/dev/null"), False),
+        continue_output(Path("/dev/null"), False, {}),
     ):
         pass
 
 
-def test_fewer_input_than_output_lines_are_refused_with_both_counts() -> None:
-    assert list(skip(iter("abc"), 1, "input")) == ["b", "c"]
-    assert list(skip(iter("abc"), 3, "input")) == []
-    with pytest.raises(UsageError, match=r"already has 4 lines; .* in input, got 3"):
-        skip(iter("abc"), 4, "input")
+def test_fewer_input_than_output_lines_are_refused_with_both_counts(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    place.write_text("x\ny\nincomplete")
+    for lines, rest in (("abc", ["c"]), ("ab", [])):
+        copy = tmp_path / "copy"
+        copy.write_bytes(place.read_bytes())
+        inputs = iter(lines)
+        with continue_output(copy, False, {"input": inputs}):
+            assert list(inputs) == rest
+    message = r"already has 2 lines; .* in --prefix, got 1"
+    with (
+        pytest.raises(UsageError, match=message),
+        continue_output(place, False, {"input": iter("ab"), "--prefix": iter("a")}),
+    ):
+        pass
+    assert place.read_text() == "x\ny\nincomplete"
