@@ -28,6 +28,8 @@ from keras_transformer.standard_error import tolerant_stderr
 # its logging has not read the variable yet.
 _IMPORT_LOG = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 # Write errors that the program does not cause; many come without a file name.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
@@ -75,8 +77,13 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
 
 
 def fail(name: str, message: str) -> int:
-    """Print an error message of the entry point ``name``; return exit status 2."""
-    print(f"keras_transformer.{name}: error: {message}", file=sys.stderr)
+    """Print an error message of the entry point ``name``; return exit status 2.
+
+    Control characters of the names and texts in it are escaped, so that they do not control the
+    terminal.
+    """
+    printable = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
+    print(f"keras_transformer.{name}: error: {printable}", file=sys.stderr)
     return 2
 
 

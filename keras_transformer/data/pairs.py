@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -66,7 +67,7 @@ def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Ite
     elif spec.startswith("builtin:"):
         pairs = _builtin_pairs(spec, source, target, split)
     elif spec.endswith((".tsv", ".tsv.gz")):
-        pairs = _tsv_pairs(Path(spec).expanduser())
+        pairs = _tsv_pairs(_expanded(spec))
     else:
         pairs = _prefix_pairs(spec, source, target)
     first = next(pairs, None)
@@ -83,16 +84,36 @@ def blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def corpus_files(spec: str, source: str, target: str) -> list[Path]:
-    """Return the existing files that ``read_pairs`` may read for a spec."""
+    """Return the existing files that ``read_pairs`` may read for a spec.
+
+    Raises:
+        DataError: A file cannot be looked up.
+    """
     if spec.startswith(CORPORA_WITH_DEV):
         return []
     prefixed = (path for language in (source, target) for path in _prefix_files(spec, language))
-    return [path for path in (Path(spec).expanduser(), *prefixed) if path.is_file()]
+    return [path for path in (_expanded(spec), *prefixed) if _is_file(path)]
 
 
 def _prefix_files(prefix: str, language: str) -> list[Path]:
     """Return the files that may hold one language of a prefix corpus, in order of preference."""
-    return [Path(f"{prefix}.{language}{suffix}").expanduser() for suffix in ("", ".gz")]
+    return [_expanded(f"{prefix}.{language}{suffix}") for suffix in ("", ".gz")]
+
+
+def _expanded(path: str) -> Path:
+    """Return a path with ``~`` expanded; as in a shell, an unknown user's stays as it is."""
+    try:
+        return Path(os.path.expanduser(path))
+    except ValueError:  # a NUL or a lone surrogate, which no user and no file has
+        return Path(path)
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is a file; a name too long or a closed folder is an error."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _prefix_pairs(prefix: str, source: str, target: str) -> Iterator[Pair]:
@@ -120,21 +141,25 @@ def _find_file(prefix: str, language: str) -> Path:
     """Return the file of one language; if there is none, list similar files in the error."""
     candidates = _prefix_files(prefix, language)
     for path in candidates:
-        if path.is_file():
+        if _is_file(path):
             return path
     message = f"{prefix}: expected {candidates[0]} or {candidates[1]}, found neither"
     folder = candidates[0].parent
     if not folder.is_dir():
         raise DataError(f"{message} ({folder} is not a folder)")
     stem = Path(prefix).name
-    similar = sorted(path.name for path in folder.iterdir() if path.name.startswith(stem))
+    try:
+        names = os.listdir(folder)
+    except OSError:  # it may be entered, but not listed
+        names = []
+    similar = sorted(name for name in names if name.startswith(stem))
     if similar:
         message += f"; {folder} has {', '.join(similar[:8])}{', ...' if similar[8:] else ''}"
     raise DataError(message)
 
 
 def _tsv_pairs(path: Path) -> Iterator[Pair]:
-    if not path.is_file():
+    if not _is_file(path):
         raise DataError(f"{path}: expected a file of tab-separated columns, found none")
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")

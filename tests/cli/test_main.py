@@ -225,3 +225,9 @@ def test_other_lines_of_the_import_are_shown(capfd: pytest.CaptureFixture[str]) 
         os.write(2, b"I0000 00:00:1 port.cc:153] hello\nE0000 00:00:2 a real error\n")
 
     assert capfd.readouterr().err == "E0000 00:00:2 a real error\n"
+
+
+def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    error = UserError("a\x1b[2Jb\r\x9b.en: no\ttext\nin 我")
+    _, message = status(error, capsys)
+    assert message == "keras_transformer.train: error: a\\x1b[2Jb\\r\\x9b.en: no\ttext\nin 我\n"
