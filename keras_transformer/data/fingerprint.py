@@ -73,7 +73,9 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
     if tokenizer is not None and stored.get("tokenizer") != tokenizer.fingerprint:
         differences.append("the same tokenizer, got another one")
     if differences:
-        raise ChangedDataError(f"{path.parent} was prepared before: expected {'; '.join(differences)}")
+        raise ChangedDataError(
+            f"{path.parent} was prepared before: expected {'; '.join(differences)}"
+        )
 
 
 def _is_unchanged(path: Path, before: dict[str, Any], now: dict[str, Any]) -> bool:
