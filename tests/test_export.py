@@ -64,7 +64,7 @@ def test_defaults_come_from_the_run(exported) -> None:
         ),
         ("--run r --to m --search.beam 0", "search.beam: expected 1 to 1000, got 0"),
         ("--run r --to m --max_tokens 1e9", "max_tokens: expected 2 to 100000, got 1000000000"),
-        ("--run r --to m --max_bleu_loss nan", "max_bleu_loss: expected 0 to 100, got nan"),
+        ("--run r --to m --max_bleu_loss nan", "max_bleu_loss: expected 0 to 1000, got nan"),
         ("--run r --to m --version 012", "version: expected a whole number, got '012'"),
         ("--run r --to m --beam 4", "did you mean --search.beam"),
         ("--run r --to m --model.d_model 4", "unknown option --model.d_model"),

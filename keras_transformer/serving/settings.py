@@ -48,7 +48,7 @@ class ExportSettings:
     """Longest source in tokens, end token included; left out: the run's data.max_tokens."""
     dev_sentences: int = option(1_000, between(0, STEPS))
     """Dev sentences translated to measure BLEU; 0 measures none."""
-    max_bleu_loss: float = option(0.2, between(0, 100))
+    max_bleu_loss: float = option(0.2, between(0, 1_000))
     """Greatest loss of BLEU on these sentences that bfloat16 or int8 weights may cause."""
 
     def __post_init__(self) -> None:

@@ -249,9 +249,7 @@ def test_a_failure_of_sentencepiece_names_what_to_change(monkeypatch: pytest.Mon
         raise RuntimeError("INTERNAL: trainer.cc(5)\nVocabulary size too high (9000)")
 
     monkeypatch.setattr("sentencepiece.SentencePieceTrainer.train", fail)
-    with pytest.raises(
-        TokenizerError, match=r"cannot learn .* \(Vocabulary size too high \(9000\)"
-    ):
+    with pytest.raises(TokenizerError, match=r"cannot learn .* \(Vocabulary size too high \("):
         Tokenizer.train(["a"], ["b"], DataConfig())
 
 

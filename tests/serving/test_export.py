@@ -161,7 +161,7 @@ def test_more_positions_than_were_learned_are_refused(small_run, tmp_path) -> No
         ("format", "onnx", "format: expected one of saved_model, ctranslate2, got 'onnx'"),
         ("max_tokens", 1, "max_tokens: expected 2 to 100000, got 1"),
         ("dev_sentences", -1, "dev_sentences: expected 0 to 1000000000, got -1"),
-        ("max_bleu_loss", -0.1, "max_bleu_loss: expected 0 to 100, got -0.1"),
+        ("max_bleu_loss", -0.1, "max_bleu_loss: expected 0 to 1000, got -0.1"),
     ],
 )
 def test_settings_out_of_range(field, value, message) -> None:

@@ -266,9 +266,7 @@ def test_changed_and_damaged_data_are_refused_with_the_ways_out(trained_copy: Ru
     for state in values["files"].values():  # as if each file had had another size
         state["bytes"] += 1
     (data / "fingerprint.json").write_text(json.dumps(values))
-    message = (
-        r"\.a unchanged, got .*\. Restore the files .*, or accept .* --resume --accept_changes"
-    )
+    message = r"\.a unchanged, got .*\. Restore the files .*, or accept .* --accept_changes"
     with pytest.raises(DataError, match=message):
         trainer.train(config, trained_copy.path, resume=True)
 
