@@ -20,7 +20,12 @@ from keras_transformer.validation import ConfigError, read_field, unknown
 MAX_BYTES = 1 << 20
 """Largest file; a device such as /dev/zero has no end."""
 _NULL = ("", "~", "null", "Null", "NULL")
-_STANDARD_TAG = "tag:yaml.org,2002:"
+_TAGS = {
+    f"tag:yaml.org,2002:{name}"
+    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+}
+"""Tags that YAML 1.1 gives to what has none, apart from ``!!int`` and the like."""
+_MAX_DEPTH = 20
 
 
 def read_config_file(path: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
@@ -53,6 +58,21 @@ class _LineError(ConfigError):
         self.line = _line(node)
 
 
+class _Loader(yaml.SafeLoader):
+    """A loader that refuses deep nesting, which would exhaust the stack."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -74,9 +94,7 @@ def _read(path: Path) -> str:
 def _compose(text: str, path: Path) -> yaml.MappingNode:
     """Parse a document; aliases stay references, so that they cannot multiply."""
     try:
-        document = yaml.compose(text, yaml.SafeLoader)
-    except RecursionError:
-        raise ConfigError(f"{path}: expected sections with fields, got deeper nesting") from None
+        document = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
@@ -92,26 +110,40 @@ def _compose(text: str, path: Path) -> yaml.MappingNode:
 
 
 def _sections(document: yaml.MappingNode, keys: Sequence[str]) -> dict[str, Any]:
-    fields = {section: list(field_types(SECTIONS[section])) for section in SECTIONS}
-    names = [f"{section}.{name}" for section in fields for name in fields[section]] + [*keys]
+    """Return the values of a document by section, and those of ``keys``."""
     values: dict[str, Any] = {}
     for section, key, content in _items(document, ""):
         if section in keys:
             values[section] = _text(content, section, "a text")
-        elif section not in fields and not isinstance(content, yaml.MappingNode):
-            raise _LineError(key, unknown(section, "field", [*names, *fields]))
+        elif section not in SECTIONS:
+            fields = content.value if isinstance(content, yaml.MappingNode) else []
+            name = f"{section}.{fields[0][0].value}" if fields else section
+            raise _LineError(key, unknown(name, "field", _names(keys)))
         elif not isinstance(content, yaml.MappingNode):
             raise _LineError(
                 content, f"{section}: expected fields and values, got {_found(content)}"
             )
         else:
-            values[section] = {}
-            for name, field, value in _items(content, f"{section}."):
-                whole = f"{section}.{name}"
-                if name not in fields.get(section, ()):
-                    raise _LineError(field, unknown(whole, "field", names))
-                values[section][name] = _value(value, section, name)
+            values[section] = _fields(content, section, keys)
     return values
+
+
+def _fields(node: yaml.MappingNode, section: str, keys: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a section by field."""
+    values = {}
+    for name, key, value in _items(node, f"{section}."):
+        if name not in field_types(SECTIONS[section]):
+            raise _LineError(key, unknown(f"{section}.{name}", "field", _names(keys)))
+        values[name] = _value(value, section, name)
+    return values
+
+
+def _names(keys: Sequence[str]) -> list[str]:
+    """Return all that a file may give, to suggest similar names."""
+    fields = [
+        f"{section}.{name}" for section in SECTIONS for name in field_types(SECTIONS[section])
+    ]
+    return [*fields, *SECTIONS, *keys]
 
 
 def _value(node: yaml.Node, section: str, name: str) -> Any:
@@ -125,7 +157,7 @@ def _value(node: yaml.Node, section: str, name: str) -> Any:
 
 def _text(node: yaml.Node, name: str, expected: str) -> str:
     """Return the text of a scalar, as written."""
-    if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith(_STANDARD_TAG):
+    if not isinstance(node, yaml.ScalarNode) or node.tag not in _TAGS:
         raise _LineError(node, f"{name}: expected {expected}, got {_found(node)}")
     if node.style is None and node.value in _NULL:
         raise _LineError(node, f"{name}: expected a value, got null; leave the line out instead")
@@ -149,7 +181,7 @@ def _items(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node
 
 
 def _found(node: yaml.Node) -> str:
-    if not node.tag.startswith(_STANDARD_TAG):
+    if node.tag not in _TAGS:
         return f"the tag {node.tag}"
     if isinstance(node, yaml.ScalarNode):
         return "nothing" if node.style is None and not node.value else shown(node.value)
