@@ -18,9 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 _DIGITS = r"(?:0|[1-9]\d*|[1-9]\d{0,2}(?:_\d{3})+)"
 _NUMBER = re.compile(rf"[+-]?(?:{_DIGITS}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?\.?(?:inf|nan)", re.IGNORECASE)
-_BOOLEANS = {
-    "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False
-}  # fmt: skip
+_BOOLEANS = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
+    ("false", "no", "off"), False
+)
 
 _LONGEST_NUMBER = 100
 """Characters; Python itself refuses to convert over 4,300 digits."""
@@ -54,6 +54,7 @@ def read_text(text: str, kind: Any) -> Any:
         ValueError: The text is no such value.
     """
     kind = _required(kind)
+    value: object
     if kind is bool:
         value = _BOOLEANS.get(text.strip().casefold())
     elif kind is int:
