@@ -275,6 +275,13 @@ def test_changed_and_damaged_data_are_refused_with_the_ways_out(trained_copy: Ru
     ids.write_bytes(ids.read_bytes()[:-2])
     with pytest.raises(StoreError, match=r"\. Copy the run folder again, or encode the corpus"):
         trainer.train(config, trained_copy.path, resume=True)
+
+
+@pytest.mark.slow
+def test_damaged_data_are_encoded_again_if_accepted(trained_copy: Run) -> None:
+    ids = trained_copy.path / "data" / "train.source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    config = trained_copy.config
     run = trainer.train(config, trained_copy.path, resume=True, accept_changes=True)
     assert len(run.prepared(print).train) == 300
 
