@@ -54,6 +54,7 @@ def _read_pairs(options: Options) -> tuple[list[str], list[str]]:
     for name in ("source", "target"):
         if options.own[name] is None:
             raise UsageError(f"--{name} FILE is missing")
+    from keras_transformer.data.cleaning import CleaningReport, blank_sides
     from keras_transformer.data.lines import read_lines
 
     sources = list(read_lines(Path(options.own.source)))
@@ -63,6 +64,12 @@ def _read_pairs(options: Options) -> tuple[list[str], list[str]]:
             f"--source has {len(sources)} lines, --target has {len(targets)}: "
             "expected a target for each source"
         )
+    report = CleaningReport()
+    for line, pair in enumerate(zip(sources, targets, strict=True), start=1):
+        if blank := blank_sides(*pair):
+            report.count(f"{blank}, scored as the end token alone", line, drop=False)
+    for text in report.lines()[1:]:  # line by line: each keeps its line of the output
+        print(text, file=sys.stderr)
     return sources, targets
 
 

@@ -22,8 +22,8 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 
-# No cyclic garbage collection: traced graphs are millions of objects that each full collection
-# visits, and the input pipeline of a finished training can block its collection for minutes.
+# No cyclic garbage collection: each full collection visits the millions of objects of traced
+# graphs.
 gc.disable()
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -32,7 +32,7 @@ class DataConfig:
     source: str = "en"
     """Source language: suffix of prefix files and language code in TFDS sets."""
     target: str = "zh"
-    """Target language, as data.source; it also selects the tokenizer of BLEU."""
+    """Target language, as data.source; see also train.bleu_tokenizer."""
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
     # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from sacrebleu.significance import PairedTest, Result
 
-from keras_transformer.evaluation.metrics import EvaluationError, References, check_counts, metrics
+from keras_transformer.evaluation.errors import EvaluationError
+from keras_transformer.evaluation.metrics import (
+    References,
+    check_counts,
+    metrics,
+    reference_texts,
+)
+from keras_transformer.evaluation.tokenization import AUTO, choose_tokenization
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def paired_bootstrap(
     references: References,
     target_language: str,
     lowercase: bool = False,
-    tokenize: str | None = None,
+    tokenize: str = AUTO,
     resamples: int = 1_000,
 ) -> list[Comparison]:
     """Compare a system with a baseline on resampled test sets.
@@ -61,7 +68,7 @@ def paired_bootstrap(
         references: Sets of references, as for ``metrics.evaluate``.
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; "auto": as ``choose_tokenization`` does.
         resamples: Number of resampled test sets.
 
     Returns:
@@ -75,7 +82,8 @@ def paired_bootstrap(
             f"the translations have {len(hypotheses)} lines, the other system's {len(baseline)}"
         )
     check_counts(hypotheses, references)
-    measures = metrics(target_language, lowercase, tokenize)
+    texts = reference_texts(references)
+    measures = metrics(choose_tokenization(target_language, texts, tokenize), lowercase)
     # The first of sacreBLEU's systems is the baseline.
     test = PairedTest(
         [("baseline", baseline), ("system", hypotheses)],

@@ -9,10 +9,11 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
-from keras_transformer.evaluation.metrics import metrics
+from keras_transformer.evaluation.tokenization import choose_tokenization
 from keras_transformer.run import Run
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
@@ -62,7 +63,8 @@ def train(
         Stopped: A signal has arrived; the steps taken are saved.
     """
     if config.train.dev_sentences:
-        metrics(config.data.target)  # fail now, not at the first checkpoint
+        # Fail now, not at the first checkpoint.
+        choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
@@ -142,6 +144,9 @@ class Trainer:
             parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
         ):
             self._run_log.line(line)
+        tokenization = parts.dev_set.tokenization
+        if tokenization and tokenization.note:
+            self._run_log.line(f"{tokenization.note}; --train.bleu_tokenizer chooses another")
         progress = Progress(
             self._config,
             self._run_log,
@@ -190,19 +195,21 @@ class Trainer:
         end_interval = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: self._end_interval(progress)
         )
-        try:
-            parts.model.fit(
-                parts.distribution.strategy.distribute_datasets_from_function(
-                    lambda _: dataset(
-                        parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
-                    )
-                ),
-                shuffle=False,
-                steps_per_epoch=remaining or every,
-                epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, end_interval],
-                verbose=0,
+        batches = parts.distribution.strategy.distribute_datasets_from_function(
+            lambda _: dataset(
+                parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
             )
+        )
+        try:
+            with devices_without_autotune():
+                parts.model.fit(
+                    batches,
+                    shuffle=False,
+                    steps_per_epoch=remaining or every,
+                    epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
+                    callbacks=[progress, end_interval],
+                    verbose=0,
+                )
         except tf.errors.ResourceExhaustedError as error:
             now = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
             field = "batch_tokens" if self._config.jit else "micro_batch_tokens"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from keras_transformer.evaluation.metrics import EvaluationError, evaluate
+from keras_transformer.evaluation.errors import EvaluationError
+from keras_transformer.evaluation.metrics import evaluate
 from keras_transformer.evaluation.significance import paired_bootstrap
 
 REFERENCES = [[f"the {n} dogs run over the green grass" for n in range(60)]]
