@@ -80,10 +80,7 @@ def _rows(instances: Any, signature: Signature) -> Arrays:
         if _is_row(instance) != named:
             wanted = "an object" if named else "a value"
             raise RestError(f"instances[{number}]: expected {wanted} like the first one")
-    if named:
-        columns = _by_name(instances, signature)
-    else:
-        columns = dict.fromkeys(specs, instances)
+    columns = _by_name(instances, signature) if named else dict.fromkeys(specs, instances)
     where = "instances, {}" if named else "instances"
     try:
         return {

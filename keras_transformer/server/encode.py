@@ -115,7 +115,9 @@ def _values(name: str, array: Array, depth: int) -> list[bytes]:
 
 def _object(members: Sequence[tuple[str, bytes]], depth: int) -> bytes:
     """Return an object; names end at a NUL, as in C."""
-    texts = [b"%b: %b" % (_string(name.partition("\0")[0].encode()), text) for name, text in members]
+    texts = [
+        b"%b: %b" % (_string(name.partition("\0")[0].encode()), text) for name, text in members
+    ]
     return _lines(texts, depth, b"{}")
 
 

@@ -21,9 +21,7 @@ _SPACE = rb"[ \t\n\r]*+"
 _STRING = rb'"([^"\\\x00-\x1f]*+)"|"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+)"'
 _INTEGER = rb"(-?(?:0|[1-9][0-9]{0,17}+)(?![0-9.eE]))"
 _VALUE = re.compile(
-    _SPACE
-    + rb"(?:%b|%b|(%b)|(true|false|null)|([\[{]))" % (_STRING, _INTEGER, NUMBER)
-    + _SPACE
+    _SPACE + rb"(?:%b|%b|(%b)|(true|false|null)|([\[{]))" % (_STRING, _INTEGER, NUMBER) + _SPACE
 )
 _PLAIN, _ESCAPED, _SHORT, _NUMBER, _WORD, _OPEN = range(1, 7)  # groups of _VALUE
 _KEY = re.compile(_SPACE + rb"(?:" + _STRING + rb")" + _SPACE + rb":")
