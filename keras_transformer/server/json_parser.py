@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from json.decoder import scanstring
 from typing import Any
 
 from keras_transformer.server.errors import RestError
@@ -34,7 +35,7 @@ _CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class JsonObject:
     """A JSON object.
 
@@ -117,6 +118,12 @@ class _Parser:
             raise self._error("the number is too large", found.start(_NUMBER)) from None
 
     def _unescape(self, text: bytes, at: int) -> bytes:
+        """Return a string with its escapes replaced."""
+        try:
+            return scanstring(text.decode() + '"', 0)[0].encode()
+        except UnicodeError:
+            pass  # invalid UTF-8, or half of a surrogate pair
+
         def replace(found: re.Match[bytes]) -> bytes:
             if found[2]:
                 return _CONTROL.get(found[2], found[2])

@@ -151,7 +151,7 @@ def test_wrong_addresses(shout, path, status, part):
         ({"instances": [{"b64": "YQ\u2003=="}]}, "base64"),
         (b'{"instances": [' + b"9" * 400 + b"]}", "the number is too large at byte 15"),
         ({"instances": [10**300]}, "got the number 1e+300"),
-        (b'{"signature_name": "\xff", "instances": ["a"]}', "there is no signature"),
+        (b'{"signature_name": "\xff", "instances": ["a"]}', "align, nbest, options"),
         ({"inputs": {"txt": ["a"]}}, "inputs: text is missing"),
         ({"inputs": "a"}, "text: input tensors must have at least one dimension; expected a list"),
         ({"inputs": {"text": "a"}}, 'such as {"inputs": ["..."]}, got a single value'),
