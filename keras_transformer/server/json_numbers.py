@@ -56,10 +56,9 @@ def read_number(text: bytes) -> int | float:
 
 def _whole(text: bytes, largest: int) -> tuple[int | float, int]:
     """Return the digits before the point, and how many of them were collected as an integer."""
-    length = len(text)
-    if length > 19:
-        length = 20 if int(text[:20]) <= largest else 19
-        length = length if int(text[:length]) <= largest else 18
+    length = min(len(text), 20)
+    while int(text[:length]) > largest:
+        length -= 1
     value: int | float = int(text[:length])
     if length < len(text):
         value = float(value)

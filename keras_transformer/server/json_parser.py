@@ -7,10 +7,10 @@ alone, a first half may not. Time and memory are linear in the text, and nesting
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
-from json.decoder import scanstring
-from typing import Any
+from typing import Any, cast
 
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.json_numbers import NUMBER, read_number
@@ -86,6 +86,8 @@ class _Parser:
                 raise self._error("expected a value", at)
             kind, at = found.lastindex, found.end()
             if kind == _OPEN:
+                if len(self.open) == MAX_DEPTH:
+                    raise self._error(f"nested too deep, expected at most {MAX_DEPTH} levels", at)
                 opened: Any = [] if found[_OPEN] == b"[" else JsonObject()
                 if at == size or body[at] != (_END_LIST if found[_OPEN] == b"[" else _END_OBJECT):
                     at = self._enter(opened, at)
@@ -120,7 +122,7 @@ class _Parser:
     def _unescape(self, text: bytes, at: int) -> bytes:
         """Return a string with its escapes replaced."""
         try:
-            return scanstring(text.decode() + '"', 0)[0].encode()
+            return cast(str, json.loads(f'"{text.decode()}"')).encode()
         except UnicodeError:
             pass  # invalid UTF-8, or half of a surrogate pair
 
@@ -139,8 +141,6 @@ class _Parser:
         """Open a list or object that is not empty; return the place of its first value."""
         self.open.append(opened)
         self.top = opened
-        if len(self.open) > MAX_DEPTH:
-            raise self._error(f"nested too deep, expected at most {MAX_DEPTH} levels", at)
         return at if type(opened) is list else self._key(at)
 
     def _key(self, at: int) -> int:
