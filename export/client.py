@@ -192,8 +192,9 @@ def exit_status(program: Callable[[], int | None]) -> int:
         Its status, or 1: the server failed, 2: wrong request, 130: interrupted, 141: output closed.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # UTF-8 in any locale
-            stream.reconfigure(encoding="utf-8")
+        if hasattr(stream, "reconfigure"):
+            # UTF-8 in any locale; names of files that are not UTF-8 are escaped.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         status = program()
         sys.stdout.flush()

@@ -28,8 +28,9 @@ sacreBLEU, each with its signature.
 Two outputs are compared by paired bootstrap resampling with 1,000 resamples.
 --json prints one object: bleu, bleu_signature, chrf, chrf_signature, ter, ter_signature,
 sentences, brevity_penalty, length_ratio, seconds (of translation, without loading) and
-tokens_per_second (target tokens), both null with --hypotheses; with --against also against, one
-comparison for each of the three scores."""
+tokens_per_second (target tokens), both null with --hypotheses, and dropped, the number of pairs
+with a blank side by reason, which are not scored; with --against also against, one comparison for
+each of the three scores."""
 
 
 @run_main("evaluate")
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("evaluate", MANUAL, ["search"])
     evaluation.add_options(parser)
     options = load_config(parser, argv)
-    evaluation.check_options(options.own)
+    evaluation.check_options(options)
     result = evaluation.evaluate(options, load_translator)
     print(json.dumps(result) if options.own.json else evaluation.report(result))
 

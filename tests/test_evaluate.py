@@ -13,8 +13,9 @@ import yaml
 
 from keras_transformer import evaluate
 from keras_transformer.config import to_dict
+from keras_transformer.evaluation.errors import EvaluationError
 from keras_transformer.evaluation.evaluation_set import EvaluationSet
-from keras_transformer.evaluation.metrics import EvaluationError, moses_tokenizer
+from keras_transformer.evaluation.metrics import moses_tokenizer
 from keras_transformer.inference.translator import Translation
 from keras_transformer.presets import preset
 
@@ -46,6 +47,7 @@ def test_finished_translations(write: Any, capsys: pytest.CaptureFixture[str]) -
     assert "case:mixed" in result["bleu_signature"]
     assert result["seconds"] is result["tokens_per_second"] is None
     assert "against" not in result
+    assert result["dropped"] == {}
 
 
 def test_report_for_people(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +82,41 @@ def test_against_compares_both_outputs(write: Any, capsys: pytest.CaptureFixture
     assert metrics["bleu"]["p_value"] < 0.01
     same = run([*words, write("o", *lines)], capsys)
     assert [comparison["p_value"] for comparison in same["against"]] == [1, 1, 1]
+
+
+def test_blank_references_are_not_scored(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Perfect translations of rows with a reference, and any text for the others."""
+    spec = write("few.tsv", f"A.\t{LINES[0]}", "no tab", "C.\t", f"D.\t{LINES[1]}")
+    words = ["--hypotheses", write("h", LINES[0], "x", "y z", LINES[1]), "--data", spec]
+    words += ["--source_language", "en", "--target_language", "de"]
+    words += ["--against", write("o", LINES[0], LINES[1])]
+    assert evaluate.main([*words, "--json"]) == 0
+
+    output = capsys.readouterr()
+    result = json.loads(output.out)
+    assert (result["bleu"], result["ter"], result["sentences"]) == (pytest.approx(100), 0, 2)
+    assert [comparison["delta"] for comparison in result["against"]] == [0, 0, 0]
+    assert result["dropped"] == {"with fewer than two columns": 1, "blank on one side": 1}
+    assert output.err.splitlines() == [
+        "dropped 1 with fewer than two columns (line 2)",
+        "dropped 1 blank on one side (line 3)",
+    ]
+
+
+def test_tokenizer_follows_the_text_where_the_code_says_nothing(
+    write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ("我爱你们。", "你好世界。")
+    words = ["--hypotheses", write("h", *lines), "--reference", write("r", *lines)]
+    words += ["--target_language", "cn"]
+    assert evaluate.main([*words, "--against", write("o", "我爱我们。", lines[1])]) == 0
+    output = capsys.readouterr()
+    assert "|tok:zh|" in output.out.splitlines()[0]
+    assert output.err == (
+        "BLEU tokenizer: zh, after the text (Chinese characters); the language code 'cn' stands "
+        "for none; --tokenize NAME chooses another\n"
+    )
+    assert "|tok:char|" in run([*words, "--tokenize", "char"], capsys)["bleu_signature"]
 
 
 def test_moses_compares_with_tokenised_references(
@@ -173,3 +210,24 @@ def test_a_run_is_translated_saved_and_measured(
     assert result["seconds"] > 0
     assert result["tokens_per_second"] == pytest.approx(8 / result["seconds"])
     assert out.read_text(encoding="utf-8") == "你好。\n再见。\n"
+
+
+def test_tokenizer_of_the_run_is_the_default(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A blank line is translated, so that the saved lines fit the source, but not scored."""
+    values = to_dict(preset("demo"))
+    values["train"]["bleu_tokenizer"] = "char"
+    text = yaml.safe_dump(values)
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(evaluate, "load_translator", lambda options: Copying())
+    words = ["--run", str(tmp_path), "--source", write("s", "你好。", "", "嗨。")]
+    words += ["--reference", write("r", "你好。", "再见。", "嗨。"), "--output"]
+    result = run([*words, str(tmp_path / "out")], capsys)
+
+    assert "|tok:char|" in result["bleu_signature"]
+    assert (result["ter"], result["sentences"]) == (0, 2)
+    assert result["dropped"] == {"blank on one side": 1}
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "你好。\n\n嗨。\n"
+    again = run([*words, str(tmp_path / "out"), "--tokenize", "auto"], capsys)
+    assert "|tok:zh|" in again["bleu_signature"]

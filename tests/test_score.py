@@ -37,6 +37,20 @@ def test_one_line_for_each_pair(
     assert capsys.readouterr().out.endswith("-2.0000\t2\tz:-1.0000 w:-1.0000\n")
 
 
+def test_blank_sides_keep_their_line_and_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(score, "load_translator", lambda options: Counting())
+    (tmp_path / "s").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "t").write_text("eins\n\n", encoding="utf-8")
+    words = ["--run", "r", "--source", str(tmp_path / "s"), "--target", str(tmp_path / "t")]
+
+    assert score.main(words) == 0
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == 2
+    assert output.err == "kept 1 blank on one side, scored as the end token alone (line 2)\n"
+
+
 def test_counts_that_differ_are_refused_with_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

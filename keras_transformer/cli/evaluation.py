@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from jsonargparse import Namespace
 
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser
-from keras_transformer.cli.streams import output, progress
-from keras_transformer.cli.trained_model import add_translator
+from keras_transformer.cli.standard_streams import require_output
+from keras_transformer.cli.streams import check_outputs, output, progress
+from keras_transformer.cli.trained_model import add_translator, files_read
 
 if TYPE_CHECKING:
     from keras_transformer.evaluation.evaluation_set import EvaluationSet
@@ -40,7 +42,8 @@ def add_options(parser: Parser) -> None:
     add(
         "--tokenize",
         metavar="NAME",
-        help="sacreBLEU's tokenizer; left out: that of the target language.",
+        help="sacreBLEU's tokenizer of BLEU; left out: the run's train.bleu_tokenizer, or auto, "
+        "by the target language and the text.",
     )
     add(
         "--moses",
@@ -52,12 +55,13 @@ def add_options(parser: Parser) -> None:
     add("--target_language", metavar="CODE", help="Target language; left out: the run's.")
 
 
-def check_options(own: Namespace) -> None:
+def check_options(options: Options) -> None:
     """Refuse contradictory and incomplete options.
 
     Raises:
         UsageError: Names the options.
     """
+    own = options.own
     if (own.run is None) == (own.hypotheses is None):
         raise UsageError("expected --run DIR or --hypotheses FILE, one of the two")
     if own.data is not None and (own.source is not None or own.reference is not None):
@@ -70,6 +74,18 @@ def check_options(own: Namespace) -> None:
         raise UsageError("expected --moses or --tokenize, not both")
     if own.hypotheses is not None and own.output is not None:
         raise UsageError("--output saves translations of --run; --hypotheses are saved already")
+    require_output()
+    check_outputs({"--output": own.output}, _files_read(options))
+
+
+def _files_read(options: Options) -> list[str | None]:
+    from keras_transformer.data.pairs import corpus_files
+
+    own = options.own
+    texts = [own.source, own.hypotheses, own.against, *(own.reference or [])]
+    if own.data is not None:
+        texts += map(str, corpus_files(own.data, *_languages(own)[:2]))
+    return [*filter(None, texts), *files_read(options)]
 
 
 def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any]:
@@ -86,18 +102,25 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
         UserError: An option or a file cannot be used.
     """
     own = options.own
-    source_language, target_language = _languages(own)
+    source_language, target_language, tokenize = _languages(own)
     from keras_transformer.data.lines import read_lines
-    from keras_transformer.evaluation import metrics
+    from keras_transformer.evaluation import significance
+    from keras_transformer.evaluation.metrics import reference_texts
     from keras_transformer.evaluation.results import evaluation_results
+    from keras_transformer.evaluation.tokenization import choose_tokenization
 
     evaluation_set = _evaluation_set(own, source_language, target_language)
-    baseline = list(read_lines(Path(own.against))) if own.against else None
+    for line in evaluation_set.report.dropped_lines():
+        print(line, file=sys.stderr)
     # Refuse incomparable texts before the translation, not after it.
-    tokenize = "none" if own.moses else own.tokenize
-    metrics.metrics(target_language, bool(own.lowercase), tokenize)
+    baseline = list(read_lines(Path(own.against))) if own.against else None
     if baseline is not None:
-        metrics.check_counts(baseline, evaluation_set.references)
+        significance.check_seed()
+        baseline = evaluation_set.select(baseline)
+    references = evaluation_set.references
+    chosen = choose_tokenization(target_language, reference_texts(references), tokenize)
+    if chosen.note:
+        print(f"{chosen.note}; --tokenize NAME chooses another", file=sys.stderr)
     speed: dict[str, float | None] = {"seconds": None, "tokens_per_second": None}
     if own.hypotheses is not None:
         hypotheses = list(read_lines(Path(own.hypotheses)))
@@ -105,30 +128,35 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
         translator = load_translator(options)
         hypotheses, speed = _translate(translator, evaluation_set.sources or [], own.output)
     scores = evaluation_results(
-        hypotheses,
-        evaluation_set.references,
+        evaluation_set.select(hypotheses),
+        references,
         target_language,
         lowercase=bool(own.lowercase),
         tokenize=tokenize,
         moses=bool(own.moses),
         baseline=baseline,
     )
-    return scores | speed
+    return scores | speed | {"dropped": evaluation_set.report.dropped}
 
 
-def _languages(own: Namespace) -> tuple[str, str]:
-    """Return source and target language, from the options or else from the run."""
+def _languages(own: Namespace) -> tuple[str, str, str]:
+    """Return both languages and the tokenizer of BLEU, from the options or else from the run."""
     source, target = own.source_language, own.target_language
+    tokenize = "none" if own.moses else own.tokenize
     if own.run is not None:
         from keras_transformer.run import Run
 
-        data = Run.open(Path(own.run)).config.data
-        return source or data.source, target or data.target
+        config = Run.open(Path(own.run)).config
+        return (
+            source or config.data.source,
+            target or config.data.target,
+            tokenize or config.train.bleu_tokenizer,
+        )
     if target is None:
         raise UsageError("--target_language CODE is missing: it chooses the tokenizer of BLEU")
     if own.data is not None and source is None:
         raise UsageError("--source_language CODE is missing")
-    return source or "", target
+    return source or "", target, tokenize or "auto"
 
 
 def _evaluation_set(own: Namespace, source_language: str, target_language: str) -> EvaluationSet:

@@ -9,6 +9,20 @@ from keras_transformer.validation import NOT_NEGATIVE, POSITIVE, RATE, check_fie
 
 Precision = Literal["float32", "bfloat16"]
 BestBy = Literal["bleu", "loss"]
+BleuTokenizer = Literal[
+    "auto",
+    "none",
+    "zh",
+    "13a",
+    "intl",
+    "char",
+    "ja-mecab",
+    "ko-mecab",
+    "spm",
+    "flores101",
+    "flores200",
+    "spBLEU-1K",
+]
 
 WHY_NOT = {
     "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
@@ -72,12 +86,15 @@ class TrainConfig:
     """Number of best checkpoints whose weights are kept: the best in best.weights.h5; with 2
     or more, each in best/STEP.weights.h5 too."""
     best_by: BestBy = "bleu"
-    """Selection of the best weights: highest dev bleu, or lowest dev loss (also if
-    dev_sentences is 0)."""
+    """Selection of the best weights: highest dev bleu, or lowest dev loss. The loss also decides
+    between equal BLEU (two decimals), below BLEU 1, and if dev_sentences is 0."""
     patience: int = option(0, NOT_NEGATIVE)
     """Stop after this many checkpoints without improvement; 0 never stops early."""
     dev_sentences: int = option(1_000, NOT_NEGATIVE)
     """Translate this many dev sentences greedily at each checkpoint, for dev BLEU; 0: no BLEU."""
+    bleu_tokenizer: BleuTokenizer = "auto"
+    """sacreBLEU's tokenizer for dev BLEU, also the default of evaluate and export. auto: by the
+    language code data.target, or by the text where the code stands for no tokenizer."""
     log_every: int = option(50, POSITIVE)
     """Steps between two progress lines."""
     tensorboard: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_transformer.compat.tensorflow import without_autotune
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.store import EncodedStore
 
@@ -81,4 +82,4 @@ def dataset(
         lambda: _elements(store, plan, start_step, repeat, shards),
         output_signature=({"source": ids, "target": ids}, ids),
     )
-    return stream.prefetch(tf.data.AUTOTUNE)
+    return without_autotune(stream.prefetch(2))

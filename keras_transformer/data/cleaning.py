@@ -48,13 +48,20 @@ class CleaningReport:
     def lines(self) -> list[str]:
         """Return the totals and a line for each reason, as in
         ``dropped 2 blank on one side (lines 7, 12)``."""
-        report = [f"read {self.read} pairs, kept {self.kept}"]
-        for verb, counts in (("dropped", self.dropped), ("kept", self.noted)):
-            for reason, number in counts.items():
-                examples = self.examples[reason]
-                lines = ", ".join(map(str, examples)) + (", ..." if number > len(examples) else "")
-                word = "line" if number == 1 else "lines"
-                report.append(f"{verb} {number} {reason} ({word} {lines})")
+        total = f"read {self.read} pairs, kept {self.kept}"
+        return [total, *self.dropped_lines(), *self._reasons("kept", self.noted)]
+
+    def dropped_lines(self) -> list[str]:
+        """Return a line for each reason of dropped pairs."""
+        return self._reasons("dropped", self.dropped)
+
+    def _reasons(self, verb: str, counts: dict[str, int]) -> list[str]:
+        report = []
+        for reason, number in counts.items():
+            examples = self.examples[reason]
+            lines = ", ".join(map(str, examples)) + (", ..." if number > len(examples) else "")
+            word = "line" if number == 1 else "lines"
+            report.append(f"{verb} {number} {reason} ({word} {lines})")
         return report
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def _keep(
     """Return whether a trimmed pair is kept, and count it in the report."""
     report.read += 1
     line, source, target, problem = pair
-    blank = problem or _blank_sides(source, target)
+    blank = problem or blank_sides(source, target)
     if blank:
         report.count(blank, line, drop=True)
         return False
@@ -117,15 +124,16 @@ def _keep(
     return True
 
 
-def _blank_sides(source: str, target: str) -> str:
+def blank_sides(source: str, target: str) -> str:
     """Return the reason to drop a pair with blank sides; "" if both have visible text."""
-    sides = [_has_visible_text(source), _has_visible_text(target)]
+    sides = [has_visible_text(source), has_visible_text(target)]
     if all(sides):
         return ""
     return "blank on one side" if any(sides) else "blank on both sides"
 
 
-def _has_visible_text(text: str) -> bool:
+def has_visible_text(text: str) -> bool:
+    """Return whether a text has characters other than spaces and invisible marks."""
     # A printable text has no invisible characters but spaces, and its edges are trimmed.
     return bool(text) and (text.isprintable() or any(map(_is_visible, text)))
 

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics import CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from keras_transformer.errors import UserError
+from keras_transformer.evaluation.errors import EvaluationError
+from keras_transformer.evaluation.tokenization import (
+    AUTO,
+    Tokenization,
+    bleu_metric,
+    choose_tokenization,
+    language,
+)
 
-# Languages written without spaces between words, and Korean, whose words carry particles.
-_TOKENIZERS = {
-    "zh": "zh",
-    "zho": "zh",
-    "cmn": "zh",
-    "ja": "ja-mecab",
-    "jpn": "ja-mecab",
-    "ko": "ko-mecab",
-    "kor": "ko-mecab",
-}
-_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
+MIN_BLEU = 1.0
+"""Least BLEU that says something; less comes from smoothing and a few matches by chance."""
 
 References = Sequence[Sequence[str | None]]
 """Sets with one reference for each sentence; None where a sentence has no further one."""
-
-
-class EvaluationError(UserError):
-    """Translations and references that cannot be compared, or an unusable tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -62,31 +56,16 @@ class Scores:
         return dataclasses.asdict(self)
 
 
-def bleu_tokenizer(target_language: str) -> str:
-    """Return the sacreBLEU tokenizer for a language code such as ``de``, ``zh`` or ``zh-TW``."""
-    return _TOKENIZERS.get(_language(target_language), BLEU.TOKENIZER_DEFAULT)
-
-
-def _language(code: str) -> str:
-    return re.split("[-_]", code.lower())[0]
-
-
-def metrics(
-    target_language: str, lowercase: bool = False, tokenize: str | None = None
-) -> dict[str, Metric]:
-    """Return sacreBLEU's BLEU, chrF2 and TER for a language, by the names in ``Scores``.
+def metrics(tokenization: Tokenization, lowercase: bool = False) -> dict[str, Metric]:
+    """Return sacreBLEU's BLEU, chrF2 and TER by the names in ``Scores``.
 
     Args:
-        target_language: Language code of the translations.
+        tokenization: From ``choose_tokenization``.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
-
-    Raises:
-        EvaluationError: The tokenizer is unknown or not installed.
     """
-    by_character = bleu_tokenizer(target_language) in ("zh", "ja-mecab")
+    by_character = tokenization.by_character
     return {
-        "bleu": _bleu(target_language, lowercase, tokenize),
+        "bleu": bleu_metric(tokenization.name, lowercase),
         "chrf": CHRF(lowercase=lowercase),
         "ter": TER(
             case_sensitive=not lowercase, normalized=by_character, asian_support=by_character
@@ -94,19 +73,9 @@ def metrics(
     }
 
 
-def _bleu(target_language: str, lowercase: bool, tokenize: str | None) -> BLEU:
-    name = tokenize or bleu_tokenizer(target_language)
-    if name not in BLEU.TOKENIZERS:
-        raise EvaluationError(
-            f"tokenize: expected one of {', '.join(BLEU.TOKENIZERS)}, got {name!r}"
-        )
-    try:
-        # force: no warning about text that seems tokenised.
-        return BLEU(lowercase=lowercase, tokenize=name, force=True)
-    except (ImportError, OSError, RuntimeError) as error:
-        extra = _EXTRAS.get(name)
-        how = f"pip install '{extra}', or choose another tokenizer" if extra else str(error)
-        raise EvaluationError(f"BLEU tokenizer {name} cannot be loaded: {how}") from None
+def reference_texts(references: References) -> Iterable[str | None]:
+    """Return the texts of all sets of references, for ``choose_tokenization``."""
+    return chain.from_iterable(references)
 
 
 def check_counts(hypotheses: Sequence[str], references: References) -> None:
@@ -127,19 +96,35 @@ def check_counts(hypotheses: Sequence[str], references: References) -> None:
         raise EvaluationError("there are no sentences to evaluate")
 
 
-def bleu(hypotheses: Sequence[str], references: References, target_language: str) -> float:
+def bleu(hypotheses: Sequence[str], references: References, tokenize: str) -> float:
     """Return cased BLEU alone, 0 to 100; faster than ``evaluate`` during training.
 
     Args:
         hypotheses: One translation for each sentence, detokenised.
         references: Sets of references, each as long as ``hypotheses``.
-        target_language: Language code of the translations.
+        tokenize: sacreBLEU's name of the tokenizer, as in ``Tokenization``.
 
     Raises:
-        EvaluationError: The counts differ, or the tokenizer cannot be loaded.
+        EvaluationError: The counts differ, or the tokenizer cannot be used.
     """
     check_counts(hypotheses, references)
-    return _bleu(target_language, False, None).corpus_score(hypotheses, references).score
+    return bleu_metric(tokenize).corpus_score(hypotheses, references).score
+
+
+def chrf(hypotheses: Sequence[str], others: Sequence[str]) -> float:
+    """Return chrF2 of translations against other translations, 0 to 100; 100 if all are equal.
+
+    Args:
+        hypotheses: One translation for each sentence.
+        others: As many other translations of the same sentences; blank ones too.
+
+    Raises:
+        EvaluationError: The counts differ.
+    """
+    check_counts(hypotheses, [others])
+    if list(hypotheses) == list(others):  # also where all are blank
+        return 100.0
+    return CHRF().corpus_score(hypotheses, [others]).score
 
 
 def evaluate(
@@ -147,7 +132,7 @@ def evaluate(
     references: References,
     target_language: str,
     lowercase: bool = False,
-    tokenize: str | None = None,
+    tokenize: str = AUTO,
 ) -> Scores:
     """Score translations against one or more sets of references.
 
@@ -155,9 +140,9 @@ def evaluate(
         hypotheses: One translation for each sentence, detokenised.
         references: Sets of references, each as long as ``hypotheses`` (``[lines]`` for a
             single one); None if a sentence has no further reference.
-        target_language: Language code of the translations; it selects BLEU's tokenizer.
+        target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; "auto": as ``choose_tokenization`` does.
 
     Returns:
         The scores with their signatures.
@@ -166,7 +151,8 @@ def evaluate(
         EvaluationError: The counts differ, or the tokenizer cannot be used.
     """
     check_counts(hypotheses, references)
-    measures = metrics(target_language, lowercase, tokenize)
+    texts = reference_texts(references)
+    measures = metrics(choose_tokenization(target_language, texts, tokenize), lowercase)
     scored = {
         name: measure.corpus_score(hypotheses, references) for name, measure in measures.items()
     }
@@ -205,18 +191,18 @@ def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[
     return list(by_source), streams
 
 
-def moses_tokenizer(language: str, lowercase: bool) -> Callable[[str], str]:
+def moses_tokenizer(target_language: str, lowercase: bool) -> Callable[[str], str]:
     """Return a function that normalises and tokenises text as Moses does.
 
     It turns the raw Multi30k references into the published ``*.lc.norm.tok.*``, line for line,
     in German and in French.
 
     Args:
-        language: Language code of the text.
+        target_language: Language code of the text.
         lowercase: Lower-case the text first.
     """
-    normalizer = MosesPunctNormalizer(lang=_language(language))
-    tokenizer = MosesTokenizer(lang=_language(language))
+    normalizer = MosesPunctNormalizer(lang=language(target_language))
+    tokenizer = MosesTokenizer(lang=language(target_language))
 
     def tokenized(text: str) -> str:
         # Some of the rules match the end of a line.

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_transformer.evaluation.metrics import References, evaluate, moses_tokenizer
 from keras_transformer.evaluation.significance import paired_bootstrap
+from keras_transformer.evaluation.tokenization import AUTO
 
 
 def evaluation_results(
@@ -15,7 +16,7 @@ def evaluation_results(
     target_language: str,
     *,
     lowercase: bool = False,
-    tokenize: str | None = None,
+    tokenize: str = AUTO,
     moses: bool = False,
     baseline: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def evaluation_results(
         references: Sets of references, as for ``metrics.evaluate``.
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; "auto": as ``choose_tokenization`` does.
         moses: Tokenise translations with ``metrics.moses_tokenizer``, for references that are
             tokenised that way; ``tokenize`` should then be "none".
         baseline: Another system's translations, detokenised.

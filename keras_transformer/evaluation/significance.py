@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.significance import PairedTest, Result
 
-from keras_transformer.evaluation.metrics import EvaluationError, References, check_counts, metrics
+from keras_transformer.evaluation.errors import EvaluationError
+from keras_transformer.evaluation.metrics import (
+    References,
+    check_counts,
+    metrics,
+    reference_texts,
+)
+from keras_transformer.evaluation.tokenization import AUTO, choose_tokenization
 
 
 @dataclass(frozen=True)
@@ -41,13 +49,26 @@ class Comparison:
         return dataclasses.asdict(self)
 
 
+def check_seed() -> None:
+    """Check the variable ``SACREBLEU_SEED``.
+
+    Raises:
+        EvaluationError: It is neither a whole number nor none.
+    """
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not seed.isdecimal():
+        raise EvaluationError(
+            f"SACREBLEU_SEED: expected a whole number, or none for a random one, got {seed!r}"
+        )
+
+
 def paired_bootstrap(
     hypotheses: Sequence[str],
     baseline: Sequence[str],
     references: References,
     target_language: str,
     lowercase: bool = False,
-    tokenize: str | None = None,
+    tokenize: str = AUTO,
     resamples: int = 1_000,
 ) -> list[Comparison]:
     """Compare a system with a baseline on resampled test sets.
@@ -61,21 +82,23 @@ def paired_bootstrap(
         references: Sets of references, as for ``metrics.evaluate``.
         target_language: Language code of the translations.
         lowercase: Ignore case.
-        tokenize: sacreBLEU's name of BLEU's tokenizer; None: the one for the language.
+        tokenize: sacreBLEU's name of BLEU's tokenizer; "auto": as ``choose_tokenization`` does.
         resamples: Number of resampled test sets.
 
     Returns:
         A comparison for each of BLEU, chrF2 and TER.
 
     Raises:
-        EvaluationError: The counts differ, or the tokenizer cannot be used.
+        EvaluationError: The counts differ, or the tokenizer or the seed cannot be used.
     """
+    check_seed()
     if len(hypotheses) != len(baseline):
         raise EvaluationError(
             f"the translations have {len(hypotheses)} lines, the other system's {len(baseline)}"
         )
     check_counts(hypotheses, references)
-    measures = metrics(target_language, lowercase, tokenize)
+    texts = reference_texts(references)
+    measures = metrics(choose_tokenization(target_language, texts, tokenize), lowercase)
     # The first of sacreBLEU's systems is the baseline.
     test = PairedTest(
         [("baseline", baseline), ("system", hypotheses)],

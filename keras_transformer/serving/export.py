@@ -14,6 +14,7 @@ from keras_transformer.serving import card
 from keras_transformer.serving.dev_bleu import Log, dev_bleu
 from keras_transformer.serving.settings import ExportSettings, Format, Precision, refuse_samples
 from keras_transformer.serving.version_folder import new_version
+from keras_transformer.utf8_paths import utf8_path
 
 # Space for everything but the weights: graph, tokenizer, card.
 _OVERHEAD = 2**22
@@ -111,7 +112,8 @@ def export(
     log(f"reading {run.path}")
     writer = WRITERS[settings.format]()(run, search, max_tokens, settings.dtype)
     name = directory.resolve().name
-    with new_version(directory, settings.version) as (folder, version):
+    with new_version(directory, settings.version) as (new, version):
+        folder = utf8_path(new)
         system.check_space(directory, writer.bytes + _OVERHEAD)
         log(f"writing version {version} of {name}")
         writer.write(folder, name, log)

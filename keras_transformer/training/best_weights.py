@@ -8,7 +8,12 @@ import keras
 
 from keras_transformer.config import TrainConfig
 from keras_transformer.run import Run
-from keras_transformer.training.scores import Scores, is_checkpoint, selection_score
+from keras_transformer.training.scores import (
+    Scores,
+    SelectionScore,
+    is_checkpoint,
+    selection_score,
+)
 from keras_transformer.training.state import TrainingState
 
 
@@ -47,22 +52,37 @@ class BestWeights:
         Returns:
             Whether they are the best.
         """
-        score = selection_score(scores, self._config.best_by)
-        if score <= self._state.best_score:
+        if not self._is_best(scores):
             return False
         if self._writes:
             self._run.save_best(model)
             if translations:
                 self._run.write_dev_translations(translations)
-        self._state.best_score = score
-        if step is not None:
-            self._state.best_step = step
+        self._set_best(scores, step)
         return True
 
-    def offer_record(self, record: dict[str, Any]) -> None:
-        """Restore the best score from the record of an average, which no checkpoint holds."""
-        score = selection_score(record, self._config.best_by)
-        self._state.best_score = max(self._state.best_score, score)
+    def restore(self, records: list[dict[str, Any]]) -> None:
+        """Restore the best score from the records of metrics.jsonl.
+
+        A checkpoint holds only ``best_score`` and ``best_step``, and those from before the
+        averages.
+
+        Args:
+            records: The records up to the restored step, oldest first.
+        """
+        for record in records:
+            if self._is_best(record):
+                self._set_best(record, record["step"] if is_checkpoint(record) else None)
+
+    def _is_best(self, scores: dict[str, Any]) -> bool:
+        best = SelectionScore(self._state.best_score, -self._state.best_loss)
+        return selection_score(scores, self._config.best_by) > best
+
+    def _set_best(self, scores: dict[str, Any], step: int | None) -> None:
+        score = selection_score(scores, self._config.best_by)
+        self._state.best_score, self._state.best_loss = score.metric, -score.negative_loss
+        if step is not None:
+            self._state.best_step = step
 
     def keep_if_ranked(self, model: keras.Model, records: list[dict[str, Any]], step: int) -> None:
         """Store the weights of a checkpoint in ``best/`` if it is among the ``keep_best``.
@@ -85,8 +105,11 @@ class BestWeights:
         if self._config.keep_best == 1:
             return set()
         checkpoints = [record for record in records if is_checkpoint(record)]
+        # Of equal ones the first, as in `offer`: sorting is stable, in reverse too.
         ranked = sorted(
-            checkpoints, key=lambda record: -selection_score(record, self._config.best_by)
+            checkpoints,
+            key=lambda record: selection_score(record, self._config.best_by),
+            reverse=True,
         )
         return {record["step"] for record in ranked[: self._config.keep_best]}
 

@@ -17,6 +17,7 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.metrics import bleu
+from keras_transformer.evaluation.tokenization import Tokenization, choose_tokenization
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.inference.translator import Translator
 from keras_transformer.training.distribution import Distribution
@@ -37,6 +38,10 @@ class DevSet:
         model: The model in training, a `TranslationModel`.
         prepared: The data of the run.
         config: The configuration of the run.
+
+    Attributes:
+        tokenization: The units in which ``dev_bleu`` compares translations and references;
+            None without ``train.dev_sentences``.
     """
 
     def __init__(self, model: keras.Model, prepared: Prepared, config: Config) -> None:
@@ -47,10 +52,14 @@ class DevSet:
             min(config.train.micro_batch_tokens or config.train.batch_tokens, MAX_BATCH_TOKENS),
             config.train.seed,
         )
-        self._language = config.data.target
         pairs = prepared.dev_pairs[: config.train.dev_sentences]
         self._sources = [pair.source for pair in pairs]
         self._references = [pair.target for pair in pairs]
+        self.tokenization: Tokenization | None = None
+        if self._sources:
+            self.tokenization = choose_tokenization(
+                config.data.target, self._references, config.train.bleu_tokenizer
+            )
         search = SearchConfig(beam=1, max_extra=config.search.max_extra)
         # A long dev sentence must not end the training; `prepared.dev` is cut too.
         data = dataclasses.replace(config.data, on_long="cut")
@@ -88,11 +97,11 @@ class DevSet:
             "dev_loss": float(loss / tokens),
             "dev_perplexity": perplexity(float(log_loss / tokens)),
         }
-        if not self._sources:
+        if self.tokenization is None:
             return scores, []
         found = self._translator.translate(self._sources, progress=lambda count: after_batch())
         translations = [item.text for item in found]
-        scores["dev_bleu"] = bleu(translations, [self._references], self._language)
+        scores["dev_bleu"] = bleu(translations, [self._references], self.tokenization.name)
         return scores, translations
 
     def examples(self, translations: list[str], count: int) -> list[Example]:

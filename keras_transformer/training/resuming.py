@@ -164,10 +164,7 @@ def restore(parts: TrainingParts) -> list[dict[str, Any]]:
         run.write_config()  # only once the checkpoint is known to fit
     records = run_log.truncate(state.step)
     parts.reporter.truncate(state.step)
-    for record in records:
-        # Averages are scored after the last checkpoint, which does not hold their score.
-        if not is_checkpoint(record):
-            parts.best.offer_record(record)
+    parts.best.restore(records)
     if restored:
         run_log.line(f"resuming after step {state.step}")
     return records

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from keras_transformer.evaluation.metrics import MIN_BLEU
+
 Scores = dict[str, float]
 """``dev_loss``, ``dev_perplexity`` and, where sentences are translated, ``dev_bleu``."""
 
@@ -24,14 +26,40 @@ def perplexity(log_loss: float) -> float:
     return math.exp(log_loss) if log_loss < 700 else math.inf
 
 
-def selection_score(scores: dict[str, Any], by: str = "bleu") -> float:
-    """Return the score that selects the best weights; greater is better.
+class SelectionScore(NamedTuple):
+    """Score that selects the best weights; greater is better.
+
+    The dev loss decides where ``metric`` does not tell two models apart.
+    """
+
+    metric: float = -math.inf
+    """BLEU, or the negative dev loss."""
+    negative_loss: float = -math.inf
+    """The negative dev loss."""
+
+
+def selection_score(scores: dict[str, Any], by: str = "bleu") -> SelectionScore:
+    """Return the score that selects the best weights.
 
     Args:
         scores: Scores on the dev set, or a record of metrics.jsonl with them.
         by: "bleu", or "loss" for the negative loss, which also replaces a missing BLEU.
+
+    Returns:
+        BLEU as ``informative_bleu``, or the loss. The lowest score of all if the loss is not
+        finite (null in a record).
     """
-    return scores["dev_bleu"] if by == "bleu" and "dev_bleu" in scores else -scores["dev_loss"]
+    loss = scores["dev_loss"]
+    if loss is None or not math.isfinite(loss):
+        return SelectionScore()
+    if by == "bleu" and scores.get("dev_bleu") is not None:
+        return SelectionScore(informative_bleu(scores["dev_bleu"]), -loss)
+    return SelectionScore(-loss, -loss)
+
+
+def informative_bleu(bleu: float) -> float:
+    """Return BLEU to the two decimals that are shown, and 0 below ``MIN_BLEU``."""
+    return round(bleu, 2) if bleu >= MIN_BLEU else 0.0
 
 
 def format_scores(scores: Scores) -> str:

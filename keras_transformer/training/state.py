@@ -24,7 +24,11 @@ class TrainingState:
     """Training time up to the last checkpoint, by the chief's clock, equal on all workers.
     Written by `Trainer` when it saves."""
     best_score: float = -math.inf
-    """Selection score of the best weights so far. Written by `BestWeights`."""
+    """First part of the selection score of the best weights so far: BLEU, or the negative dev
+    loss. Written by `BestWeights`."""
+    best_loss: float = math.inf
+    """Dev loss of the best weights so far, restored from metrics.jsonl. Written by
+    `BestWeights`."""
     best_step: int = 0
     """Step of the last checkpoint that was the best so far; averages do not count.
     Written by `BestWeights`."""

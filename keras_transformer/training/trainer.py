@@ -9,11 +9,14 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_transformer import allocator, environment
+from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
-from keras_transformer.evaluation.metrics import metrics
+from keras_transformer.evaluation.tokenization import choose_tokenization
 from keras_transformer.run import Run
+from keras_transformer.standard_error import tolerant_stderr
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
@@ -30,6 +33,7 @@ from keras_transformer.training.scores import format_scores
 from keras_transformer.training.stopping import Stopped, check_signal, deferred_signals
 
 
+@tolerant_stderr()
 def train(
     config: Config,
     path: Path,
@@ -56,8 +60,10 @@ def train(
         TrainingError: The loss is not finite, or memory is exhausted.
         Stopped: A signal has arrived; the steps taken are saved.
     """
+    environment.check_fit_limits()
     if config.train.dev_sentences:
-        metrics(config.data.target)  # fail now, not at the first checkpoint
+        # Fail now, not at the first checkpoint.
+        choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
@@ -74,6 +80,8 @@ def train(
         run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
+        for line in (*allocator.report(), *environment.arithmetic_settings()):
+            run_log.line(line)
         return Trainer(run, prepared, run_log, distribution).train()
 
 
@@ -135,6 +143,9 @@ class Trainer:
             parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
         ):
             self._run_log.line(line)
+        tokenization = parts.dev_set.tokenization
+        if tokenization and tokenization.note:
+            self._run_log.line(f"{tokenization.note}; --train.bleu_tokenizer chooses another")
         progress = Progress(
             self._config,
             self._run_log,
@@ -183,19 +194,21 @@ class Trainer:
         end_interval = keras.callbacks.LambdaCallback(
             on_epoch_end=lambda epoch, logs: self._end_interval(progress)
         )
-        try:
-            parts.model.fit(
-                parts.distribution.strategy.distribute_datasets_from_function(
-                    lambda _: dataset(
-                        parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
-                    )
-                ),
-                shuffle=False,
-                steps_per_epoch=remaining or every,
-                epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
-                callbacks=[progress, end_interval],
-                verbose=0,
+        batches = parts.distribution.strategy.distribute_datasets_from_function(
+            lambda _: dataset(
+                parts.prepared.train, parts.plan, step, shards=parts.distribution.shards
             )
+        )
+        try:
+            with devices_without_autotune():
+                parts.model.fit(
+                    batches,
+                    shuffle=False,
+                    steps_per_epoch=remaining or every,
+                    epochs=1 if remaining else math.ceil((self._config.max_steps - step) / every),
+                    callbacks=[progress, end_interval],
+                    verbose=0,
+                )
         except tf.errors.ResourceExhaustedError as error:
             now = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
             field = "batch_tokens" if self._config.jit else "micro_batch_tokens"

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from keras_transformer.compat.tensorflow import saved_model_pb2, slurm_tasks, types_pb2
+from keras_transformer.compat.tensorflow import (
+    devices_without_autotune,
+    saved_model_pb2,
+    slurm_tasks,
+    types_pb2,
+    without_autotune,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +45,21 @@ def test_the_file_of_a_saved_model_can_be_read(tmp_path: Path) -> None:
     assert list(graph.meta_info_def.tags) == ["serve"]
     [output] = graph.signature_def["double"].outputs.values()
     assert output.dtype == types_pb2.DT_FLOAT
+
+
+def test_iterators_without_autotune_have_no_thread_that_tunes() -> None:
+    """The dataset of each device is one that the public options do not reach."""
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    source = without_autotune(tf.data.Dataset.range(3).prefetch(2))
+    with devices_without_autotune():
+        iterator = iter(strategy.distribute_datasets_from_function(lambda _: source))
+        [worker] = iterator._iterators
+        devices = worker._iterator._device_iterators
+    tuned = [device._dataset.options().autotune.enabled for device in devices]
+    assert tuned == [False]
+    assert source.options().autotune.enabled is False
+    assert [int(element) for element in iterator] == [0, 1, 2]
+    # Outside, datasets of others are left as they are.
+    [worker] = iter(strategy.distribute_datasets_from_function(lambda _: source))._iterators
+    [device] = worker._iterator._device_iterators
+    assert device._dataset.options().autotune.enabled is not False

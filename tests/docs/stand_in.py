@@ -39,7 +39,7 @@ SHORT = ["--search.max_extra", "2"]
 SMALLER = {
     "translate": SHORT,
     "evaluate": SHORT,
-    "export": [*SHORT, "--dev_sentences", "2"],
+    "export": [*SHORT, "--dev_sentences", "2", "--max_bleu_loss", "100"],
     "score": [],
 }
 PORTS = {"serve": "8501", "tensorboard": "6006"}

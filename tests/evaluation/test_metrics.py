@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transformer.evaluation import metrics
-from keras_transformer.evaluation.metrics import EvaluationError, evaluate
+from keras_transformer.evaluation.errors import EvaluationError
+from keras_transformer.evaluation.metrics import evaluate
+from keras_transformer.evaluation.tokenization import choose_tokenization
 
 
 def test_bleu_of_a_short_output_worked_out_by_hand() -> None:
@@ -92,7 +94,9 @@ def test_signature_names_the_tokenizer_of_the_language(language: str, tokenizer:
 
 def test_chinese_is_compared_by_character() -> None:
     """我爱你们 for 我爱我们: 3 of 4 characters match; 我爱, 们 pairs 我爱 only: 1 of 3."""
-    score = metrics.metrics("zh")["bleu"].corpus_score(["我爱你们"], [["我爱我们"]])
+    score = metrics.metrics(choose_tokenization("zh"))["bleu"].corpus_score(
+        ["我爱你们"], [["我爱我们"]]
+    )
 
     assert score.counts[:2] == [3, 1]
     assert score.totals[:2] == [4, 3]
@@ -142,13 +146,20 @@ def test_empty_translations_score_nothing_and_do_not_crash() -> None:
     assert (scores.bleu, scores.chrf, scores.ter) == (0, 0, 100)
 
 
+def test_chrf_of_equal_translations_is_100_even_if_all_are_blank() -> None:
+    assert metrics.chrf(["", ""], ["", ""]) == 100
+    assert metrics.chrf(["ab"], ["ac"]) == pytest.approx(25.0)  # as above
+    with pytest.raises(EvaluationError, match="have 1 lines, the reference has 2"):
+        metrics.chrf(["a"], ["a", "b"])
+
+
 @given(st.lists(st.text(alphabet="ab c.", min_size=1), min_size=1, max_size=5))
 def test_the_reference_itself_is_never_beaten(lines: list[str]) -> None:
     """TER 0, and BLEU of the quick function equals that of the full one."""
     scores = evaluate(lines, [lines], "en")
 
     assert scores.ter == 0
-    assert metrics.bleu(lines, [lines], "en") == scores.bleu
+    assert metrics.bleu(lines, [lines], "13a") == scores.bleu
 
 
 def test_references_are_grouped_by_sentence() -> None:

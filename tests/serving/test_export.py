@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from keras_transformer import system
+from keras_transformer.data.pairs import Pair
 from keras_transformer.run import Run, RunError
 from keras_transformer.serving import export as serving_export
 from keras_transformer.serving.export import export
@@ -85,9 +86,12 @@ def test_progress(writer, small_run, tmp_path) -> None:
         "translating 2 sentences of the dev set",
         "dev BLEU 0.00 on 2 sentences",
         "dev BLEU 0.00 with weights in float32",
+        "dev BLEU below 1 says nothing about the weights; the translations agree with those in "
+        "float32 by chrF 100.00",
     ]
     dev = json.loads((tmp_path / "m" / "1" / "export.json").read_text())["dev"]
     assert (dev["sentences"], dev["bleu"], dev["float32_bleu"]) == (2, 0.0, 0.0)
+    assert dev["float32_agreement"] == 100
 
 
 def test_weights_that_lose_too_much_are_not_written(writer, small_run, tmp_path) -> None:
@@ -99,6 +103,34 @@ def test_weights_that_lose_too_much_are_not_written(writer, small_run, tmp_path)
     assert not (tmp_path / "m").exists()
     accepting = dataclasses.replace(settings, max_bleu_loss=101.0)
     assert export(small_run, search, tmp_path / "m", accepting, quietly).is_dir()
+
+
+def test_where_bleu_says_nothing_the_translations_must_agree(writer, small_run, tmp_path) -> None:
+    """At BLEU 0 nothing can be lost: other translations would pass as lossless."""
+    settings = ExportSettings(dtype="int8", dev_sentences=2)
+    writer.float32_translations = "abc"
+    search = small_run.config.search
+    with pytest.raises(ExportError, match=r"agree .* chrF 90 or more, .* got 0.00; nothing was"):
+        export(small_run, search, tmp_path / "m", settings, quietly)
+    assert not (tmp_path / "m").exists()
+    accepting = dataclasses.replace(settings, max_bleu_loss=100.0)
+    assert export(small_run, search, tmp_path / "m", accepting, quietly).is_dir()
+
+
+def test_tokenizer_of_dev_bleu(writer, small_run, tmp_path, monkeypatch) -> None:
+    """That of the run, or else that of the text, with a line."""
+    config = small_run.config
+    chosen = dataclasses.replace(config.train, bleu_tokenizer="char")
+    run = dataclasses.replace(small_run, config=dataclasses.replace(config, train=chosen))
+    lines: list[str] = []
+    monkeypatch.setattr(Run, "dev_pairs", lambda self: [Pair(1, "Hi.", "你好。")])
+    for number, (exported, name) in enumerate(((run, "char"), (small_run, "zh")), start=1):
+        export(exported, config.search, tmp_path / "m", ExportSettings(), lines.append)
+        card = json.loads((tmp_path / "m" / str(number) / "export.json").read_text())
+        assert f"|tok:{name}|" in card["dev"]["signature"]
+    notes = [line for line in lines if line.startswith("BLEU tokenizer")]
+    assert len(notes) == 1
+    assert notes[0].startswith("BLEU tokenizer: zh, after the text")
 
 
 def test_failed_export_leaves_nothing(writer, small_run, tmp_path, monkeypatch) -> None:

@@ -20,9 +20,34 @@ def test_perplexity() -> None:
 
 def test_the_best_weights_have_most_bleu_or_least_loss() -> None:
     scores = {"dev_loss": 2.5, "dev_bleu": 30.0}
-    assert selection_score(scores) == 30.0
-    assert selection_score(scores, "loss") == -2.5
-    assert selection_score({"dev_loss": 2.5}) == -2.5  # nothing is translated
+    assert selection_score(scores) == (30.0, -2.5)
+    assert selection_score(scores, "loss") == (-2.5, -2.5)
+    assert selection_score({"dev_loss": 2.5}) == (-2.5, -2.5)  # nothing is translated
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        ((3.0, 30.02), (2.0, 30.01)),
+        ((2.0, 30.0), (2.1, 30.0)),
+        ((2.0, 30.001), (2.1, 30.004)),  # equal to two decimals
+        ((8.9, 0.0), (9.0, 0.0)),
+        ((8.9, 0.0), (9.0, 0.83)),  # smoothing and chance
+        ((9.0, 1.0), (8.9, 0.99)),
+        ((1.0, 100.0), (1.1, 100.0)),
+        ((9.0, 0.0), (math.nan, 50.0)),
+        ((9.0, 0.0), (math.inf, 50.0)),
+        ((9.0, 0.0), (None, 50.0)),  # NaN or infinity in metrics.jsonl
+    ],
+)
+def test_dev_loss_decides_where_bleu_says_nothing(
+    better: tuple[float, float], worse: tuple[float, float]
+) -> None:
+    first, second = (
+        selection_score(dict(zip(("dev_loss", "dev_bleu"), pair, strict=True)))
+        for pair in (better, worse)
+    )
+    assert first > second
 
 
 def test_scores_as_text() -> None:

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from keras_transformer.data.errors import DataError
-from keras_transformer.evaluation.metrics import EvaluationError
+from keras_transformer.evaluation.errors import EvaluationError
 from keras_transformer.inference.translator import Translator
-from keras_transformer.optional_dependencies import missing
+from keras_transformer.optional_dependencies import unusable
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
 from keras_transformer.training.errors import TrainingError
@@ -35,7 +36,7 @@ def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
         "best",
         "dev.translations.txt",
     }
-    assert ("curves.png" in names) == (not missing(["matplotlib"]))
+    assert ("curves.png" in names) == (not unusable(["matplotlib"]))
     assert ("tensorboard" in names) == complete.config.train.tensorboard
     found = records(complete)
     assert [record["step"] for record in found] == [1, 2, 3, 4, 4, 4]
@@ -114,12 +115,31 @@ def test_bleu_that_cannot_be_computed_is_refused_at_once(
         def __init__(self, **options: object) -> None:
             raise ImportError
 
-    monkeypatch.setattr("keras_transformer.evaluation.metrics.BLEU", Missing)
+    monkeypatch.setattr("keras_transformer.evaluation.tokenization.BLEU", Missing)
     config = reversal(dev_sentences=5)
     korean = dataclasses.replace(config, data=dataclasses.replace(config.data, target="ko"))
     with pytest.raises(EvaluationError, match=r"pip install 'sacrebleu\[ko\]'"):
         trainer.train(korean, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_dev_bleu_follows_the_text(reversal: Reversal, tmp_path: Path) -> None:
+    """`cn` is no language code; without spaces, 13a would give BLEU 0 forever."""
+    rng = random.Random(0)
+    lines = ["".join(rng.choices("天地人日月山水火", k=rng.randint(4, 8))) for _ in range(100)]
+    for language, text in (("a", lines), ("cn", lines[::-1])):
+        (tmp_path / f"chinese.{language}").write_text("\n".join(text), encoding="utf-8")
+    corpus = str(tmp_path / "chinese")
+    config = reversal(dev_sentences=20, max_steps=2)
+    data = dataclasses.replace(config.data, train=corpus, dev=corpus, target="cn")
+    config = dataclasses.replace(config, data=data)
+    trainer.train(config, tmp_path / "run")
+    log = (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
+    assert log.count("BLEU tokenizer: zh, after the text (Chinese characters)") == 1
+    assert "--train.bleu_tokenizer chooses another" in log
+    trainer.train(with_train(config, bleu_tokenizer="char"), tmp_path / "chosen")
+    assert "BLEU tokenizer" not in (tmp_path / "chosen" / "log.txt").read_text(encoding="utf-8")
 
 
 def test_broken_weights_are_never_saved(reversal: Reversal, tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ def test_smaller_weights(version, small_run, tmp_path, dtype, share) -> None:
     assert sizes[0] < share * sizes[1]
     assert {path.name for path in smaller.iterdir()} == {path.name for path in version.iterdir()}
     dev = json.loads((smaller / "export.json").read_text())["dev"]
-    assert set(dev) == {"bleu", "signature", "sentences", "float32_bleu"}
+    # Random weights: below BLEU 1 the agreement is measured too.
+    assert set(dev) - {"float32_agreement"} == {"bleu", "signature", "sentences", "float32_bleu"}
     translator = ctranslate2.Translator(str(smaller))
     assert translator.translate_batch([["▁A"]], max_decoding_length=5)[0].hypotheses[0]
 
