@@ -1,16 +1,18 @@
-"""Atomic files and folders, locks, disk space and processor cores."""
+"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_transformer import file_replacement
 from keras_transformer.errors import UserError
 
 
@@ -19,8 +21,11 @@ class FileError(UserError):
 
 
 @contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[int]:
     """Hold an exclusive lock on a file or folder until the block or the process ends.
+
+    Yields:
+        The descriptor that holds it.
 
     Raises:
         FileError: Another process holds the lock.
@@ -28,14 +33,63 @@ def lock(path: Path) -> Iterator[None]:
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
+            import fcntl
+
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FileError(f"{path}: in use by another process") from None
-        except OSError:  # a file system without locks
+        except (ImportError, OSError):  # an operating system or a file system without locks
             pass
-        yield
+        yield handle
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def write_lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the name of a file, which need not exist.
+
+    A rename replaces the file, and a lock on the file itself would go with it. So a hidden empty
+    file beside it is locked.
+
+    Raises:
+        FileError: Another process holds the lock.
+        OSError: Neither the folder nor the file is writable.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = file_replacement.hidden_path(path, "writing")
+            while not _lock_new(file, stack):
+                pass
+        except FileError:
+            raise FileError(f"{path}: another process is writing it") from None
+        except OSError as error:  # the folder is not writable
+            if not path.exists():
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            stack.enter_context(lock(path))
+        yield
+
+
+def _lock_new(file: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock a file, created if missing and removed at the end; False if it was removed meanwhile."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o666))
+        status = os.fstat(stack.enter_context(lock(file)))
+        if not os.path.samestat(status, file.stat()):
+            return False
+    except FileNotFoundError:
+        if not file.parent.is_dir():
+            raise
+        return False
+    if not status.st_size:
+        stack.callback(_remove_if_allowed, file)  # before the lock ends
+    return True
+
+
+def _remove_if_allowed(file: Path) -> None:
+    with contextlib.suppress(OSError):
+        file.unlink()
 
 
 def partial_path(path: Path) -> Path:
@@ -47,30 +101,40 @@ def partial_path(path: Path) -> Path:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path, whose file replaces ``path`` if the block succeeds.
 
+    Owner and mode of an existing file stay. Leftovers of killed processes are removed.
+
     Raises:
-        FileError: The file cannot be written; the earlier one stays.
+        FileError: The file cannot be written, and the earlier one stays; or another process is
+            writing it. If only the replacement fails, the message names the complete file.
     """
-    # The extension stays the same, because libraries derive the format from it.
-    partial = path.with_name(f".partial.{path.name}")
+    check_local(path)
     try:
-        yield partial
-        os.replace(partial, path)
+        with write_lock(path):
+            file_replacement.remove_leftovers(path)
+            partial = file_replacement.create_partial(path)
+            try:
+                yield partial
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+            file_replacement.replace(partial, path)
     except BrokenPipeError:  # not from this file: standard output is closed
         raise
     except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise FileError(f"{path}: cannot be written: {reason}") from error
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a UTF-8 text file atomically.
 
+    Undecodable bytes of file names are escaped, ``\\udce9``, as JSON and YAML read them.
+
     Raises:
         FileError: The file cannot be written; the earlier one stays.
     """
     with atomic_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -98,6 +162,7 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     Raises:
         FileError: Another process is creating the same folder, or it cannot be written.
     """
+    check_local(path)
     partial = partial_path(path)
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -169,3 +234,52 @@ def core_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that ask this process to end, without those that it was started to ignore.
+
+    ``nohup`` lets a program ignore SIGHUP, and a shell script lets its background processes ignore
+    SIGINT.
+    """
+    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGXCPU")  # the last two are missing on Windows
+    found = [signal.Signals[name] for name in names if hasattr(signal, name)]
+    return [number for number in found if signal.getsignal(number) != signal.SIG_IGN]
+
+
+REPEATED_SIGNALS = ("SIGHUP", "SIGXCPU")
+"""Stop signals that arrive more than once for one reason, even while the process exits.
+
+A closed terminal's SIGHUP comes from the kernel and from the shell; past the limit on processor
+time, SIGXCPU comes every second.
+"""
+
+
+def restore_handlers(handlers: Mapping[int, Any]) -> None:
+    """Set signal handlers back to those of `signal.getsignal`.
+
+    A signal that is ignored by now stays ignored: it is ending the process. None, the handler of a
+    library in C, cannot be restored.
+    """
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def check_local(path: str | Path, name: str = "") -> None:
+    """Refuse an address such as ``gs://bucket/file`` where a path of this machine is expected.
+
+    Args:
+        path: The path; `Path` has made one slash of two.
+        name: The option or field that holds it, for the message.
+
+    Raises:
+        FileError: The path begins with a scheme.
+    """
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", os.fspath(path))
+    if match:
+        remote = f"{match[1]}:// is not supported: copy it to this machine, or mount it as a folder"
+        way_out = "leave file:// out" if match[1].lower() == "file" else remote
+        raise FileError(
+            f"{name}{': ' if name else ''}expected a path on this machine, got {path}; {way_out}"
+        )

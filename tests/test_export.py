@@ -108,6 +108,20 @@ def test_no_run_there(tmp_path, capsys) -> None:
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize("name", ["my model", "a:b", "a?b"])
+def test_a_name_that_cannot_be_served_is_refused(tmp_path, capsys, monkeypatch, name) -> None:
+    monkeypatch.setattr(export, "import_tensorflow", lambda: pytest.fail("started"))
+    assert export.main(["--run", str(tmp_path / "r"), "--to", str(tmp_path / name)]) == 2
+    assert "the folder's name is the model's; expected a name without" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ctranslate2_model_may_have_any_name(exported, tmp_path) -> None:
+    pytest.importorskip("ctranslate2")
+    words = ["--run", "r", "--to", str(tmp_path / "my model"), "--format", "ctranslate2"]
+    assert export.main(words) == 0
+
+
 def test_paths_are_checked_before_tensorflow_starts(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(export, "import_tensorflow", lambda: pytest.fail("started"))
     folder = tmp_path / "run"

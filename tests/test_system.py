@@ -1,10 +1,13 @@
-"""Atomic files and folders, locks, disk space and processor cores."""
+"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_transformer import system
+from keras_transformer.file_replacement import create_partial
 from keras_transformer.system import FileError
 from tests.support.disk import file_size_limit
 
@@ -52,17 +56,54 @@ def test_a_file_stays_if_the_block_raises(tmp_path: Path, error: type[BaseExcept
     assert contents(tmp_path) == {"file": "old"}
 
 
-def test_a_leftover_partial_file_is_overwritten(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    (tmp_path / ".partial.file").write_text("a longer text of a killed process")
+    create_partial(path).write_text("a longer text of a killed process")
+    (tmp_path / ".writing.file").touch()
     system.write_text(path, "n\u00f6\n")
     assert contents(tmp_path) == {"file": "n\u00f6\n"}
+
+
+def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with system.atomic_file(path) as partial:
+        partial.write_text("first")
+        with pytest.raises(FileError, match="file: another process is writing it"):
+            system.write_text(path, "second")
+        system.write_text(tmp_path / "other", "second")
+    assert contents(tmp_path) == {"file": "first", "other": "second"}
+
+
+def test_a_writer_waits_for_no_lock_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock file vanishes after it was opened: its lock would exclude nothing."""
+    flock, hidden, calls = fcntl.flock, tmp_path / ".writing.file", []
+
+    def removed_once(handle: int, operation: int) -> None:
+        flock(handle, operation)
+        if not calls:
+            hidden.unlink()
+        calls.append(handle)
+
+    monkeypatch.setattr(fcntl, "flock", removed_once)
+    with system.write_lock(tmp_path / "file"):
+        assert len(calls) == 2
+        assert hidden.exists()
+    assert contents(tmp_path) == {}
 
 
 def test_json_is_readable_unicode(tmp_path: Path) -> None:
     system.write_json(tmp_path / "file.json", {"text": "\u6211"})
     assert contents(tmp_path) == {"file.json": '{\n "text": "\u6211"\n}\n'}
     assert json.loads((tmp_path / "file.json").read_text()) == {"text": "\u6211"}
+
+
+def test_json_keeps_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    system.write_json(tmp_path / "file.json", {name: [name]})
+    assert json.loads((tmp_path / "file.json").read_text()) == {name: [name]}
+    assert "caf\\udce9" in (tmp_path / "file.json").read_text()
 
 
 def test_a_full_disk_keeps_the_earlier_file(tmp_path: Path) -> None:
@@ -237,9 +278,69 @@ def test_a_file_system_without_locks_is_accepted(
     def unsupported(handle: int, operation: int) -> None:
         raise OSError("not supported")
 
-    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    monkeypatch.setattr(fcntl, "flock", unsupported)
     with system.lock(tmp_path), system.lock(tmp_path):
         pass
+
+
+def test_an_operating_system_without_locks_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # Windows
+    with system.lock(tmp_path), system.atomic_folder(tmp_path / "folder") as partial:
+        (partial / "file").write_text("new")
+    assert contents(tmp_path) == {"folder/file": "new"}
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "address", ["gs://bucket/run", "s3://b/run", "hdfs://host:9000/run", "https://host/run"]
+)
+@pytest.mark.parametrize("kind", [str, Path])  # a Path has one slash only
+def test_an_address_is_no_path(address: str, kind: Callable[[str], str | Path]) -> None:
+    scheme = address.partition("/")[0]
+    with pytest.raises(FileError, match=rf"^--run: expected a path .*; {scheme}// is not supp"):
+        system.check_local(kind(address), "--run")
+    with (
+        pytest.raises(FileError, match="^expected a path on this machine"),
+        system.atomic_folder(Path(address)),
+    ):
+        pass
+    with pytest.raises(FileError, match="^expected a path"):
+        system.write_text(Path(address), "x")
+
+
+def test_a_file_address_needs_no_scheme() -> None:
+    with pytest.raises(FileError, match="got file:///home/user/a.en; leave file:// out$"):
+        system.check_local("file:///home/user/a.en")
+
+
+@pytest.mark.parametrize(
+    "path", ["runs/a", "/a:/b", "./gs:/b", "a b://c", "tfds:wmt/de-en:train", "builtin:phrasebook",
+             "C:/runs", ""]
+)  # fmt: skip
+def test_other_names_are_paths(path: str) -> None:
+    system.check_local(path)
+
+
+# Signals
+
+
+def test_stop_signals_are_those_that_are_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored = {signal.SIGHUP}
+    monkeypatch.setattr(
+        signal,
+        "getsignal",
+        lambda number: signal.SIG_IGN if number in ignored else signal.SIG_DFL,
+    )
+    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT, signal.SIGXCPU]
+    ignored.clear()
+    assert signal.SIGHUP in system.stop_signals()
+    for name in ("SIGHUP", "SIGXCPU"):
+        monkeypatch.delattr(signal, name)  # Windows
+    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT]
 
 
 # Disk space and cores

@@ -33,6 +33,16 @@ def run_path(options: Options) -> Path:
     return Path(options.own.run)
 
 
+def files_read(options: Options) -> list[str | None]:
+    """Return the files that a command with `add_translator` reads, without its texts."""
+    run = options.own.run
+    names = ("config.yaml", "best.weights.h5")
+    files = [] if run is None else [Path(run, name) for name in names]
+    files += [] if run is None else Path(run, "tokenizer").glob("*")
+    config = [] if options.own.config is None else [options.own.config]
+    return [*map(str, files), *config]
+
+
 def add_translator(parser: Parser) -> None:
     """Add ``--run`` and the options of computation, which change results only by rounding."""
     add_run(parser)

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras_transformer.config.data import DataConfig
 from keras_transformer.config.model import ModelConfig
-from keras_transformer.config.search import SearchConfig
+from keras_transformer.config.search import LengthPenalty, SearchConfig
 from keras_transformer.config.train import RESUMABLE, Precision, TrainConfig
 from keras_transformer.validation import ConfigError, require
 
@@ -22,6 +22,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "DataConfig",
+    "LengthPenalty",
     "ModelConfig",
     "Precision",
     "SearchConfig",

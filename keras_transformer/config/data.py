@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from keras_transformer.system import check_local
 from keras_transformer.validation import (
     LENGTH,
     VOCABULARY,
@@ -64,3 +65,5 @@ class DataConfig:
         for name in ("train", "source", "target"):
             value = getattr(self, name)
             require(bool(value), f"data.{name}", "a non-empty text", value)
+        for name in ("train", "dev"):
+            check_local(getattr(self, name), f"data.{name}")

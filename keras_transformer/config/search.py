@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from keras_transformer.validation import (
     BATCH_TOKENS,
@@ -17,6 +18,8 @@ from keras_transformer.validation import (
     require,
 )
 
+LengthPenalty = Literal["gnmt", "power"]
+
 _NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 """Values of the sampling options that change nothing."""
 
@@ -28,7 +31,10 @@ class SearchConfig:
     beam: int = option(4, between(1, HYPOTHESES))
     """Hypotheses kept for each sentence; 1 is greedy search."""
     alpha: float = option(0.6, between(0, 10))
-    """Length penalty of Wu et al. (2016): score = log P / ((5 + length) / 6)^alpha."""
+    """Strength of the length penalty: larger values favour longer hypotheses; 0 is none."""
+    length_penalty: LengthPenalty = "gnmt"
+    """Length penalty, n tokens with the end token. gnmt: score = log P / ((5 + n) / 6)^alpha
+    (Wu et al., 2016), the paper's; power: log P / n^alpha, as in CTranslate2 and fairseq."""
     max_extra: int = option(50, between(1, LENGTH))
     """Longest output: source length plus this many tokens."""
     n_best: int = option(1, between(1, HYPOTHESES))

@@ -14,6 +14,7 @@ import numpy as np
 from keras_transformer.server.errors import STATUS, RestError
 from keras_transformer.server.settings import SAVED_MODEL
 from keras_transformer.server.signature import Arrays, Signature, Spec
+from keras_transformer.utf8_paths import utf8_path
 
 CARD = "export.json"
 WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -66,6 +67,7 @@ def load(folder: Path) -> Servable:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers
 
+    folder = utf8_path(folder)
     model = tf.saved_model.load(str(folder))
     definitions = _definitions(folder)
     signatures = {}

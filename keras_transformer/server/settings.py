@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from keras_transformer.errors import UserError
 from keras_transformer.serving.settings import MAX_VERSION
-from keras_transformer.serving.version_folder import version_number
+from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name, version_number
 from keras_transformer.system import core_count
 from keras_transformer.validation import PROCESSES, between, check_fields, option
 
@@ -19,6 +20,16 @@ MAX_KIB = 1 << 20
 MAX_ROWS = 1_000_000
 """Greatest limit of rows and connections."""
 SECONDS = between(0.001, 86_400)
+# Options that concern the folder or the batches of a local model.
+_ONLY_LOCAL = (
+    "name",
+    "versions",
+    "max_batch_size",
+    "batch_timeout_ms",
+    "batches",
+    "threads",
+    "max_queue",
+)
 
 
 class ServeError(UserError):
@@ -63,19 +74,76 @@ class Settings:
     """Time to finish accepted requests after SIGTERM or Ctrl-C."""
     max_connections: int = option(512, between(1, MAX_ROWS))
     """Greatest number of connections; further ones get 503."""
+    upstream: str = ""
+    """Be a gateway in front of this TensorFlow Serving, http://HOST:PORT; DIR is left out."""
+    upstream_connections: int = option(64, between(1, MAX_ROWS))
+    """Greatest number of connections to the upstream; further requests wait for one."""
+    connect_s: float = option(3.0, SECONDS)
+    """Time limit of a connection to the upstream."""
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not re.fullmatch(r"[^/:\s]*", self.name):
-            raise ServeError(
-                f"name: expected a text without '/', ':' and spaces, got {self.name!r}"
-            )
+        if self.name and not is_model_name(self.name):
+            raise ServeError(f"name: expected {MODEL_NAME}, got {self.name!r}")
         Policy.parse(self.versions)
+        if self.upstream:
+            Address.parse(self.upstream)
+            self._refuse_ignored()
+
+    def _refuse_ignored(self) -> None:
+        """Refuse options that a gateway ignores."""
+        for item in fields(self):
+            if item.name in _ONLY_LOCAL and getattr(self, item.name) != item.default:
+                raise ServeError(f"{item.name}: has no effect with --upstream; leave it out")
 
     @property
     def batches_at_once(self) -> int:
         """Return ``batches``, or the number of cores for 0."""
         return self.batches or core_count()
+
+
+@dataclass(frozen=True)
+class Address:
+    """Address of an HTTP server.
+
+    Attributes:
+        host: Name or IP address, without brackets.
+        port: Port.
+        tls: Whether it is reached by HTTPS.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Parse ``http://HOST:PORT`` or ``https://HOST:PORT``.
+
+        Raises:
+            ServeError: The text has another form.
+        """
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:  # the port is no number, or brackets surround no address
+            parts, port = urlsplit(""), None
+        bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not bare:
+            shown = re.sub(r"//.*@", "//...@", text)  # a password stays out of logs
+            raise ServeError(f"upstream: expected http://HOST:PORT, got {shown!r}")
+        tls = parts.scheme == "https"
+        return cls(parts.hostname, port or (443 if tls else 80), tls)
+
+    @property
+    def header(self) -> bytes:
+        """Return the value of the header Host."""
+        host = self.host if self.host.isascii() else self.host.encode("idna").decode()
+        return f"[{host}]:{self.port}".encode() if ":" in host else f"{host}:{self.port}".encode()
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}"
 
 
 @dataclass(frozen=True)

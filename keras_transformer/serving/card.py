@@ -18,7 +18,8 @@ FILE = "export.json"
 def write(directory: Path, card: dict[str, Any]) -> None:
     """Write the card into the version folder."""
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
-    (directory / FILE).write_text(text, encoding="utf-8")
+    # JSON reads the escapes of undecodable names.
+    (directory / FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def card(
@@ -80,6 +81,7 @@ def saved_model_interface(
         "search": {
             "beam": search.beam,
             "alpha": search.alpha,
+            "length_penalty": search.length_penalty,
             "n_best": search.n_best,
             "max_extra": search.max_extra,
             "min_length": search.min_length,

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_transformer import system
 from keras_transformer.errors import UserError
 from keras_transformer.training.state import TrainingState
+from keras_transformer.utf8_paths import utf8_path
 
 # TensorFlow's errors on truncated or altered files, and on checkpoints of another model.
 _UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
@@ -188,7 +189,7 @@ class Checkpoints:
         return [step for step in steps if step % self._every == 0]
 
     def _path(self, step: int) -> str:
-        return str(self._directory / f"step-{step}")
+        return str(utf8_path(self._directory / f"step-{step}"))
 
     def _damage(self, step: int) -> str | None:
         """Return why a checkpoint is damaged, or None; reading a tensor verifies its checksum."""

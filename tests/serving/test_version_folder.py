@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from keras_transformer import system
+from keras_transformer.server.settings import ServeError, Settings
 from keras_transformer.serving.settings import MAX_VERSION, ExportError
-from keras_transformer.serving.version_folder import new_version, next_version, version_number
+from keras_transformer.serving.version_folder import (
+    is_model_name,
+    model_name,
+    new_version,
+    next_version,
+    version_number,
+)
 
 
 @pytest.fixture
@@ -106,3 +114,35 @@ def test_one_export_at_a_time(folder) -> None:
     ):
         pass
     assert (folder / ".3.partial").exists()  # it may be the other export's
+
+
+NAMES = ["en-de", "m", "2", ".hidden", "模型", "é", "a=b&c", "a'b"]
+BAD_NAMES = ["my model", "a:b", "a\tb", "a\u2028b", "a?b", "a#b", "a%20b", "a\x7f", "caf\udce9"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_models(name, tmp_path) -> None:
+    assert model_name(tmp_path / name) == name
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_names_that_cannot_be_served(name, tmp_path) -> None:
+    with pytest.raises(ExportError, match=r"the folder's name is the model's; expected a name wit"):
+        model_name(tmp_path / name)
+
+
+def test_the_name_is_that_of_the_resolved_folder(tmp_path, monkeypatch) -> None:
+    (tmp_path / "en-de").mkdir()
+    monkeypatch.chdir(tmp_path / "en-de")
+    assert model_name(Path(".")) == "en-de"
+    with pytest.raises(ExportError, match="got ''"):
+        model_name(Path("/"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BAD_NAMES, "", "a/b"])
+def test_the_server_has_the_same_rule(name) -> None:
+    if is_model_name(name) or not name:  # "": the folder's name
+        assert Settings(name=name).name == name
+    else:
+        with pytest.raises(ServeError, match="name: expected a name without spaces"):
+            Settings(name=name)

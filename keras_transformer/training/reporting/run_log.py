@@ -71,7 +71,7 @@ class RunLog:
         if self._silent:
             return
         try:
-            with path.open("a", encoding="utf-8") as file:
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         except OSError as error:
             raise TrainingError(f"{path}: cannot be written: {error}") from error
