@@ -247,8 +247,8 @@ def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespa
 
 
 def _refuse_remote(parser: Parser, found: Namespace) -> None:
-    """Refuse addresses of remote files; no option takes one. The sections check their own."""
-    own = parser.own
+    """Refuse addresses of remote files; the sections of the configuration check their own."""
+    own = parser.own.keys() - {"upstream"}  # the address of a server
     for action in compat.actions(parser):
         if action.dest in own:
             value = found.get(action.dest)
