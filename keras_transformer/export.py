@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.cli.options import add_fields, build_parser, load_config
 from keras_transformer.cli.trained_model import add_run, run_path
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.serving.settings import ExportSettings
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--to", metavar="DIR", help="Folder of the versions; its name is the model's."
     )
-    parser.add_class_arguments(ExportSettings)
+    add_fields(parser, ExportSettings)
     options = load_config(parser, argv)
     path = run_path(options)
     if options.own.to is None:

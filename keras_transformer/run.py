@@ -28,10 +28,12 @@ import yaml
 
 from keras_transformer import system
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
+from keras_transformer.config.yaml_file import read_config_file
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
+from keras_transformer.data.store import StoreError
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.errors import UserError
 from keras_transformer.system import FileError
@@ -95,14 +97,12 @@ class Run:
         if not file.is_file():
             raise RunError(f"{path}: expected a run folder with config.yaml, found none")
         try:
-            values = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise RunError(f"{file}: cannot be read: {error}") from error
-        if not isinstance(values, dict):
-            raise RunError(f"{file}: expected sections with fields, got {values!r}")
+            values = read_config_file(file)
+        except ConfigError as error:  # it names the file and the line
+            raise RunError(str(error)) from error
         try:
             return cls(path, from_dict(values))
-        except (ConfigError, TypeError) as error:  # TypeError: text instead of a number
+        except ConfigError as error:
             raise RunError(f"{file}: {error}") from error
 
     @contextlib.contextmanager
@@ -140,14 +140,16 @@ class Run:
         return prepare(self.config.data, self.path, log, self.tokenizer())
 
     def prepare_again(self, log: Callable[[str], None]) -> Prepared:
-        """Load the prepared data, or prepare a changed corpus with the tokenizer of the run.
+        """Load the prepared data, or prepare them again with the tokenizer of the run.
+
+        A corpus that has changed and data that are damaged are prepared again.
 
         Raises:
             UserError: The corpus cannot be used; the earlier data stay.
         """
         try:
             return self.prepared(log)
-        except DataError as error:
+        except (DataError, StoreError) as error:
             log(f"{error}; preparing again")
         return prepare_again(self.config.data, self.path, log, self.tokenizer())
 

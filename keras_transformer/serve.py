@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keras_transformer.cli.main import import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import Parser, bare_parser, parse
+from keras_transformer.cli.options import Parser, add_fields, bare_parser, parse
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.server.settings import Settings, check_folder, parse_labels
 from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name
@@ -117,7 +117,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "folder", metavar="DIR", nargs="?", help="Folder with the versions of a model."
     )
-    parser.add_class_arguments(Settings)
+    add_fields(parser, Settings)
     parser.add_argument(
         "--label",
         action="append",

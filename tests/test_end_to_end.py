@@ -217,7 +217,7 @@ def test_a_file_is_translated_and_evaluated(
     assert (half.status, half.out.count("\n")) == (0, 8)
     refused = command("translate", [*words, "--workers", "0"])
     assert (refused.status, refused.out) == (2, "")
-    assert "--workers: expected 1 or more, got 0" in refused.err
+    assert "--workers: expected 1 to 1024, got 0" in refused.err
 
     own = ["--hypotheses", str(out), "--against", str(out), "--target_language", "de"]
     done = command("evaluate", [*own, *held_out[2:], "--json"])
@@ -368,9 +368,10 @@ def test_a_bad_corpus_is_refused(
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("--data.vocabulary_size 299", ("data.vocabulary_size: expected 300 or more, got 299",)),
+        ("--data.vocabulary_size 299", ("data.vocabulary_size: expected 300 to 1000000, got 299",)),
         ("--train.max_step 3", ("unknown option --train.max_step", "--train.max_steps")),
-        ("--train.max_steps 0", ("train.max_steps: expected a number above 0, got 0",)),
+        ("--train.max_steps 0", ("train.max_steps: expected 1 to 1000000000, got 0",)),
+        ("--train.seed 99999999999999", ("train.seed: expected 0 to 2147483647",)),
         ("--preset huge", ("preset: expected one of demo, tiny",)),
         ("--config none.yaml", ("there is no file none.yaml",)),
         ("--data.joint false", ("data.joint: expected true for model.embeddings tied",)),
@@ -459,5 +460,5 @@ def test_bad_input_to_a_run_is_refused(
     done = command("translate", [*run, *out], "good\nh\xf6rt\n".encode("latin-1"))
     assert_refused(done, "translate", "standard input:2: expected UTF-8")
     done = command("translate", [*run, "--search.beam", "0", str(corpus / "val.en")])
-    assert_refused(done, "translate", "search.beam: expected a number above 0, got 0")
+    assert_refused(done, "translate", "search.beam: expected 1 to 1000, got 0")
     assert os.listdir(tmp_path) == ["short.de"]

@@ -186,12 +186,15 @@ def test_two_processes_cannot_create_one_run(tmp_path: Path, config: Config) -> 
     ("content", "message"),
     [
         (None, "expected a run folder with config.yaml, found none"),
-        (b"model: {", "config.yaml: cannot be read: while parsing"),
-        (b"\xff", "config.yaml: cannot be read: .*utf-8"),
-        (b"", "config.yaml: expected sections with fields, got None"),
-        (b"model: {d_modl: 3}", r"config.yaml: model\.d_modl: expected one of"),
-        (b"model: {d_model: wide}", "config.yaml: .*'str'"),
-        (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected a number above 0"),
+        (b"model: {", "config.yaml, line 1: not YAML: while parsing"),
+        (b"\xff", "cannot read .*config.yaml: expected UTF-8"),
+        (b"", "config.yaml: expected fields such as .*, found nothing"),
+        (
+            b"model: {d_modl: 3}",
+            r"config.yaml, line 1: unknown field model\.d_modl; did",
+        ),
+        (b"model: {d_model: wide}", r"model\.d_model: expected a whole number, got 'wide'"),
+        (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected 1 to 65536, got 0"),
     ],
 )
 def test_an_invalid_run_folder_is_named(

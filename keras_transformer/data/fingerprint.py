@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.errors import DataError
+from keras_transformer.data.errors import ChangedDataError
 from keras_transformer.data.pairs import corpus_files
 from keras_transformer.data.prepared import read_json
 from keras_transformer.data.tokenizer import Tokenizer
@@ -55,11 +55,12 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
         tokenizer: The tokenizer that the data must be encoded with; None accepts any.
 
     Raises:
-        DataError: The fingerprints differ, or the stored one cannot be read.
+        ChangedDataError: The fingerprints differ.
+        DataError: The stored one cannot be read.
     """
     stored = read_json(path)
     if stored.get("format") != FORMAT:
-        raise DataError(f"{path}: expected format {FORMAT}, got {stored.get('format')}")
+        raise ChangedDataError(f"{path}: expected format {FORMAT}, got {stored.get('format')}")
     differences = []
     fields = stored.get("data", {})
     for name, value in current["data"].items():
@@ -72,7 +73,9 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
     if tokenizer is not None and stored.get("tokenizer") != tokenizer.fingerprint:
         differences.append("the same tokenizer, got another one")
     if differences:
-        raise DataError(f"{path.parent} was prepared before: expected {'; '.join(differences)}")
+        raise ChangedDataError(
+            f"{path.parent} was prepared before: expected {'; '.join(differences)}"
+        )
 
 
 def _is_unchanged(path: Path, before: dict[str, Any], now: dict[str, Any]) -> bool:

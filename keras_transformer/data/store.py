@@ -254,5 +254,5 @@ def _read_header(prefix: Path) -> dict[str, Any]:
         file = _file(prefix, ending)
         received = file.stat().st_size if file.exists() else 0
         if received != size:
-            raise StoreError(f"{file}: expected {size} bytes, got {received}: prepare it again")
+            raise StoreError(f"{file}: expected {size} bytes, got {received}")
     return header

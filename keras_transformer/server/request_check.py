@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 
 import numpy as np
 
+from keras_transformer.server.body import expand
 from keras_transformer.server.decode import Request, decode
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.signature import Signature
@@ -84,18 +84,4 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
         raise RestError(
             f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}", status=415
         )
-    reader = zlib.decompressobj(wbits=31)
-    try:
-        plain = reader.decompress(body, limit + 1)
-    except zlib.error:
-        raise RestError("Content-Encoding: the body is not valid gzip") from None
-    if len(plain) > limit:
-        raise RestError(
-            f"expected a body of at most {limit} bytes after decompression",
-            "RESOURCE_EXHAUSTED",
-            413,
-        )
-    if not reader.eof or reader.unused_data:
-        found = "more after it" if reader.eof else "it cut short"
-        raise RestError(f"Content-Encoding: expected one gzip stream, got {found}")
-    return plain
+    return expand(body, "gzip", limit)

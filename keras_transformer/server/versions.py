@@ -147,15 +147,14 @@ class Versions:
             raise RestError(f"model {self.name}: {which} is not loaded", "NOT_FOUND")
         return found
 
-    def status(self, number: int | None = None, label: str | None = None) -> list[Version]:
+    def status(self, number: int | None = None) -> list[Version]:
         """Return all known versions, highest first, or one of them.
 
         Raises:
-            RestError: No version of this number or label is known.
+            RestError: No version of this number is known.
         """
-        if number is None and label is None:
+        if number is None:
             return sorted(self._known.values(), key=lambda version: -version.number)
-        number = self._number(number, label)
         if number not in self._known:
             raise RestError(f"model {self.name}: there is no version {number}", "NOT_FOUND")
         return [self._known[number]]

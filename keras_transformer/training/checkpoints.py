@@ -119,7 +119,9 @@ class Checkpoints:
             damaged[step] = f"{self._path(step)}: damaged: {damage}"
         else:
             if damaged and not allow_restart:
-                raise CheckpointError("; ".join(damaged.values()))
+                raise CheckpointError(
+                    f"{'; '.join(damaged.values())}. Copy the run folder again, or train a new run"
+                )
             for old, line in damaged.items():
                 log(f"{line}; restarting from the beginning")
                 self._remove(old)
@@ -135,7 +137,8 @@ class Checkpoints:
             self._checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:
             raise CheckpointError(
-                f"{self._path(step)}: does not fit the network of this run: {_reason(error)}"
+                f"{self._path(step)}: does not fit the network of this run: {_reason(error)}. "
+                "Resume with the model and the optimizer of the run, or train a new run"
             ) from error
         for name, variable in self._saved_state.items():
             setattr(self._state, name, variable.numpy().item())

@@ -21,7 +21,12 @@ from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
 from keras_transformer.training.distribution import Distribution
-from keras_transformer.training.errors import NotFiniteError, TrainingError, check_finite
+from keras_transformer.training.errors import (
+    NotFiniteError,
+    TrainingError,
+    check_finite,
+    way_out,
+)
 from keras_transformer.training.parts import build_parts
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
@@ -133,7 +138,9 @@ class Trainer:
                 )
                 raise  # the process should exit soon: no curves
             except NotFiniteError as error:
-                raise TrainingError(f"{error}{self._save_batch(error.step)}") from error
+                saved = max(self.parts.checkpoints.steps(), default=0)
+                message = f"{error}. {way_out(saved)}{self._save_batch(error.step)}"
+                raise TrainingError(message) from error
         return self.parts.run
 
     def _train(self) -> None:

@@ -240,11 +240,13 @@ def test_the_log_has_no_texts_and_no_queries(folder, scripted, caplog):
     caplog.set_level("INFO")
     service = app.Service(folder, Settings(name="toy"), None, scripted.load, log_requests=True)
     with TestClient(service.app()) as toy:
-        assert toy.post(PREDICT + "?key=secret", content=instances("private")).status_code == 200
+        assert toy.post(PREDICT, content=instances("private")).status_code == 200
+        toy.get("/v1/models/toy/metadata?key=secret")
         toy.post(PREDICT, content=b'{"instances": [["private"]]}')
     logs = [record for record in caplog.records if record.name == "keras_transformer.serve"]
     text = "\n".join(record.getMessage() for record in logs)
     assert f"POST {PREDICT} 200 " in text
     assert f"POST {PREDICT} 400 " in text
+    assert "GET /v1/models/toy/metadata " in text
     assert "secret" not in text
     assert "private" not in text

@@ -82,7 +82,7 @@ def test_depth(body, deep):
 def test_decompression_stops_at_the_limit():
     packed = gzip.compress(bytes(10_000))
     assert decompress(packed, "GZIP", 10_000) == bytes(10_000)
-    with pytest.raises(RestError, match="at most 9999 bytes after decompression") as caught:
+    with pytest.raises(RestError, match="at most 9999 bytes after expansion") as caught:
         decompress(packed, "gzip", 9_999)
     assert caught.value.status == 413
     assert decompress(b"x", "identity", 1) == b"x"

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
 from keras_transformer.system import FileError
 from keras_transformer.training import trainer
@@ -257,6 +259,33 @@ def test_the_user_may_accept_changes(trained_copy: Run) -> None:
     assert Run.open(trained_copy.path).config == config
 
 
+def test_changed_and_damaged_data_are_refused_with_the_ways_out(trained_copy: Run) -> None:
+    data, config = trained_copy.path / "data", trained_copy.config
+    whole = (data / "fingerprint.json").read_text()
+    values = json.loads(whole)
+    for state in values["files"].values():  # as if each file had had another size
+        state["bytes"] += 1
+    (data / "fingerprint.json").write_text(json.dumps(values))
+    message = r"\.a unchanged, got .*\. Restore the files .*, or accept .* --accept_changes"
+    with pytest.raises(DataError, match=message):
+        trainer.train(config, trained_copy.path, resume=True)
+
+    (data / "fingerprint.json").write_text(whole)
+    ids = data / "train.source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    with pytest.raises(StoreError, match=r"\. Copy the run folder again, or encode the corpus"):
+        trainer.train(config, trained_copy.path, resume=True)
+
+
+@pytest.mark.slow
+def test_damaged_data_are_encoded_again_if_accepted(trained_copy: Run) -> None:
+    ids = trained_copy.path / "data" / "train.source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    config = trained_copy.config
+    run = trainer.train(config, trained_copy.path, resume=True, accept_changes=True)
+    assert len(run.prepared(print).train) == 300
+
+
 @pytest.mark.parametrize(
     ("section", "change", "error", "message"),
     [
@@ -264,7 +293,7 @@ def test_the_user_may_accept_changes(trained_copy: Run) -> None:
             "data",
             {"vocabulary_size": 301},
             RunError,
-            "vocabulary_size: 300, now 301. Its vocabulary cannot",
+            "vocabulary_size: 300, now 301. Its vocabulary cannot change: train a new run",
         ),
         ("model", {"d_ff": 64}, CheckpointError, "step-6: does not fit the network of this run"),
     ],

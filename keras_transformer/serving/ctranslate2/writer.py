@@ -37,13 +37,14 @@ class CTranslate2Writer:
         self._positions = max(_POSITIONS, max_tokens + search.max_extra)
         self._batch_tokens = search.batch_tokens
         self._warnings = _warnings(search)
+        longest = max_tokens - 1 + search.max_extra  # END does not count
         self._options = {
             "beam_size": search.beam,
             "length_penalty": search.alpha,
             "num_hypotheses": search.n_best,
             "max_input_length": max_tokens,
-            "max_decoding_length": max_tokens - 1 + search.max_extra,  # END does not count
-            "min_decoding_length": search.min_length,
+            "max_decoding_length": longest,
+            "min_decoding_length": min(search.min_length, longest),  # the engine refuses more
             "no_repeat_ngram_size": search.no_repeat_ngram,
             "disable_unk": True,
             "suppress_sequences": [[name] for name in self.tokenizer.target.pieces([PAD, START])],
