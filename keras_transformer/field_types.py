@@ -12,7 +12,7 @@ import numbers
 import operator
 import re
 import types
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _DIGITS = r"(?:0|[1-9]\d*|[1-9]\d{0,2}(?:_\d{3})+)"
@@ -100,6 +100,12 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 4]}...{text[-1]}"
 
 
+def shown_name(name: str) -> str:
+    """Return a name for a message, in one line and shortened if it is long."""
+    text = name if name.isprintable() else repr(name)[1:-1]
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
 def _required(kind: Any) -> Any:
     """Return ``kind`` without None: int for ``int | None``."""
     if get_origin(kind) in (Union, types.UnionType):
@@ -110,7 +116,10 @@ def _required(kind: Any) -> Any:
 def _read_whole(text: str) -> int | None:
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:  # an exponent of over 18 digits
+        return None
     if value and value.adjusted() > _LONGEST_NUMBER:  # 1e999999999 would fill the memory
         return None
     return int(value) if value == value.to_integral_value() else None

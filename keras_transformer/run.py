@@ -24,11 +24,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from keras_transformer import system
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
-from keras_transformer.config.yaml_file import read_config_file
+from keras_transformer.config.yaml_file import read_config_file, write_config_text
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
@@ -232,8 +230,7 @@ class Run:
         Raises:
             FileError: The file cannot be written; the earlier one stays.
         """
-        text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        system.write_text(self.path / "config.yaml", text)
+        system.write_text(self.path / "config.yaml", write_config_text(to_dict(self.config)))
 
     def write_dev_translations(self, lines: list[str]) -> None:
         """Write the translations of the dev set by the best weights.

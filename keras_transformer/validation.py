@@ -18,6 +18,7 @@ from keras_transformer.field_types import (
     plain,
     read_text,
     shown,
+    shown_name,
 )
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def unknown(name: str, kind: str, names: Sequence[str]) -> str:
         kind: "option" or "field".
         names: The valid ones, without dashes.
     """
+    name = shown_name(name)
     bare = name.removeprefix("--")
     last = bare.rpartition(".")[2]
     same_field = [valid for valid in names if valid.rpartition(".")[2] == last]

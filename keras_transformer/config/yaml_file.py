@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 
 from keras_transformer.config import SECTIONS
-from keras_transformer.field_types import describe, field_types, shown
+from keras_transformer.field_types import describe, field_types, shown, shown_name
 from keras_transformer.validation import ConfigError, read_field, unknown
 
-MAX_BYTES = 1 << 20
-"""Largest file; a device such as /dev/zero has no end."""
+MAX_BYTES = 1 << 17
+"""Largest file, parsed in about two seconds; a device such as /dev/zero has no end."""
 _NULL = ("", "~", "null", "Null", "NULL")
 _TAGS = {
     f"tag:yaml.org,2002:{name}"
@@ -48,6 +48,26 @@ def read_config_file(path: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
         return _sections(document, keys)
     except _LineError as error:
         raise ConfigError(f"{path}, line {error.line}: {error}") from None
+
+
+def write_config_text(values: dict[str, Any]) -> str:
+    """Return the YAML of a configuration that `read_config_file` reads back.
+
+    Args:
+        values: Nested dictionaries, as of `keras_transformer.config.to_dict`.
+    """
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """A dumper that escapes line separators, which PyYAML would write as they are, folded."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = None if data.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 class _LineError(ConfigError):
@@ -117,7 +137,8 @@ def _sections(document: yaml.MappingNode, keys: Sequence[str]) -> dict[str, Any]
             values[section] = _text(content, section, "a text")
         elif section not in SECTIONS:
             fields = content.value if isinstance(content, yaml.MappingNode) else []
-            name = f"{section}.{fields[0][0].value}" if fields else section
+            first = fields[0][0] if fields else None
+            name = f"{section}.{first.value}" if isinstance(first, yaml.ScalarNode) else section
             raise _LineError(key, unknown(name, "field", _names(keys)))
         elif not isinstance(content, yaml.MappingNode):
             raise _LineError(
@@ -174,7 +195,7 @@ def _items(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node
         if name in lines:
             raise _LineError(
                 key,
-                f"{prefix}{name} is given twice, in lines {lines[name]} and {_line(key)}; keep one",
+                f"{prefix}{shown_name(name)} is given twice, in lines {lines[name]} and {_line(key)}; keep one",
             )
         lines[name] = _line(key)
         yield name, key, value
@@ -182,7 +203,7 @@ def _items(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node
 
 def _found(node: yaml.Node) -> str:
     if node.tag not in _TAGS:
-        return f"the tag {node.tag}"
+        return f"the tag {shown_name(node.tag)}"
     if isinstance(node, yaml.ScalarNode):
         return "nothing" if node.style is None and not node.value else shown(node.value)
     return "a list" if isinstance(node, yaml.SequenceNode) else "fields and values"

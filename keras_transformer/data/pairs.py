@@ -145,7 +145,7 @@ def _find_file(prefix: str, language: str) -> Path:
             return path
     message = f"{prefix}: expected {candidates[0]} or {candidates[1]}, found neither"
     folder = candidates[0].parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise DataError(f"{message} ({folder} is not a folder)")
     stem = Path(prefix).name
     try:
