@@ -11,7 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.config import RESUMABLE, Config, to_dict
+from keras_transformer.data.errors import DataError
 from keras_transformer.data.prepared import Prepared
+from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
 from keras_transformer.training.distribution import Distribution, DistributionError
 from keras_transformer.training.parts import TrainingParts
@@ -78,7 +80,14 @@ def _open_as_chief(
     check_resumable(run.config, config, accept_changes)
     run = dataclasses.replace(run, config=config)
     stack.enter_context(run.locked())
-    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
+    if accept_changes:
+        return run, run.prepare_again(log)
+    try:
+        return run, run.prepared(log)
+    except (DataError, StoreError) as error:
+        raise DataError(
+            f"{error}. Restore the files, or have the data prepared again with --accept_changes"
+        ) from error
 
 
 def _open_as_worker(

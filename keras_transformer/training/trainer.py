@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -18,8 +20,9 @@ from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
 from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.environment import differences, environment
 from keras_transformer.training.errors import NotFiniteError, TrainingError, check_finite
-from keras_transformer.training.parts import build_parts
+from keras_transformer.training.parts import TrainingParts, build_parts, check_devices
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
 from keras_transformer.training.reporting.progress_bar import progress_bar
@@ -61,6 +64,7 @@ def train(
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
+    check_devices(config.train, distribution)
     lines: list[str] = []
 
     def log(line: str) -> None:
@@ -74,7 +78,35 @@ def train(
         run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
-        return Trainer(run, prepared, run_log, distribution).train()
+        with _pointer_to_resume(run, run_log):
+            return Trainer(run, prepared, run_log, distribution).train()
+
+
+@contextlib.contextmanager
+def _pointer_to_resume(run: Run, run_log: RunLog) -> Iterator[None]:
+    """Say how to start again after a failure that leaves a folder without any checkpoint."""
+    try:
+        yield
+    except Stopped:  # says it itself
+        raise
+    except BaseException:
+        if not any((run.path / "checkpoints").glob("step-*.index")):
+            with contextlib.suppress(TrainingError):  # the original error matters more
+                run_log.line(
+                    f"{run.path} has the prepared data, but no step yet: start again with "
+                    "--resume, and with --accept_changes too if options change"
+                )
+        raise
+
+
+def _log_environment(parts: TrainingParts) -> None:
+    """Store the devices of this session; log what differs from those of the last one."""
+    if not parts.distribution.chief:
+        return
+    now, before = environment(parts.distribution), parts.run.last_session()
+    if parts.state.step and (line := differences(before, now)):
+        parts.run_log.line(line)
+    parts.run.write_versions(now)
 
 
 class Trainer:
@@ -158,6 +190,7 @@ class Trainer:
             )
             parts.reporter.draw_curves(only_if_missing=True)
             return
+        _log_environment(parts)
         silent = not parts.distribution.chief
         with progress_bar(self._config.max_steps, step, silent) as progress.bar:
             while not self._finished():
