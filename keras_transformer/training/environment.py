@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.system import core_count
 from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.parts import TrainingParts
 
 # Instructions among which TensorFlow's kernels choose, which round or add in other ways.
 _INSTRUCTIONS = (
@@ -45,6 +46,16 @@ def environment(distribution: Distribution) -> dict[str, Any]:
     }
     found.update({name: os.environ.get(name, "") for name in _VARIABLES})
     return found
+
+
+def log_environment(parts: TrainingParts) -> None:
+    """Store the devices of this session; log what differs from those of the last one."""
+    if not parts.distribution.chief:
+        return
+    now, before = environment(parts.distribution), parts.run.last_session()
+    if parts.state.step and (line := differences(before, now)):
+        parts.run_log.line(line)
+    parts.run.write_versions(now)
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:

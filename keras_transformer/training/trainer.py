@@ -20,9 +20,9 @@ from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
 from keras_transformer.training.distribution import Distribution
-from keras_transformer.training.environment import differences, environment
+from keras_transformer.training.environment import log_environment
 from keras_transformer.training.errors import NotFiniteError, TrainingError, check_finite
-from keras_transformer.training.parts import TrainingParts, build_parts, check_devices
+from keras_transformer.training.parts import build_parts, check_devices
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
 from keras_transformer.training.reporting.progress_bar import progress_bar
@@ -97,16 +97,6 @@ def _pointer_to_resume(run: Run, run_log: RunLog) -> Iterator[None]:
                     "--resume, and with --accept_changes too if options change"
                 )
         raise
-
-
-def _log_environment(parts: TrainingParts) -> None:
-    """Store the devices of this session; log what differs from those of the last one."""
-    if not parts.distribution.chief:
-        return
-    now, before = environment(parts.distribution), parts.run.last_session()
-    if parts.state.step and (line := differences(before, now)):
-        parts.run_log.line(line)
-    parts.run.write_versions(now)
 
 
 class Trainer:
@@ -190,7 +180,7 @@ class Trainer:
             )
             parts.reporter.draw_curves(only_if_missing=True)
             return
-        _log_environment(parts)
+        log_environment(parts)
         silent = not parts.distribution.chief
         with progress_bar(self._config.max_steps, step, silent) as progress.bar:
             while not self._finished():

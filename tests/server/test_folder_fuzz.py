@@ -43,7 +43,7 @@ def answer(folder):
     return servable.run("serving_default", texts)["score"].tolist(), ""
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [6, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_damaged_export_answers_right_or_is_not_loaded(version, other, tmp_path, count) -> None:
     expected = [pytest.approx(-0.3), 0.0]
 

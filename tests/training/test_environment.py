@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,14 @@ import tensorflow as tf
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
 from keras_transformer.training.distribution import Distribution, DistributionError
-from keras_transformer.training.environment import differences, environment, processor
+from keras_transformer.training.environment import (
+    differences,
+    environment,
+    log_environment,
+    processor,
+)
 from keras_transformer.training.errors import TrainingError
+from keras_transformer.training.reporting.run_log import RunLog
 from keras_transformer.training.trainer import Trainer
 from tests.training.helpers import Reversal, with_train
 
@@ -56,14 +63,25 @@ def test_other_devices_are_said_once(trained_copy: Run, capsys: pytest.CaptureFi
     session = trained_copy.last_session()
     assert session["devices"] == "1 x CPU"
     trained_copy.write_versions(session | {"devices": "2 x CPU", "tensorflow": "2.20.0"})
-    longer = with_train(trained_copy.config, max_steps=7)
-    trainer.train(longer, trained_copy.path, resume=True)
+    parts: Any = SimpleNamespace(
+        distribution=Distribution("cpu"),
+        run=trained_copy,
+        run_log=RunLog(trained_copy.path),
+        state=SimpleNamespace(step=6),
+    )
+    log_environment(parts)
     said = f"devices 2 x CPU, now 1 x CPU; tensorflow 2.20.0, now {tf.__version__}. The math"
     assert said in capsys.readouterr().err
     assert said in (trained_copy.path / "log.txt").read_text()
     assert trained_copy.last_session() == session
-    trainer.train(with_train(longer, max_steps=8), trained_copy.path, resume=True)
-    assert "last session" not in capsys.readouterr().err
+    log_environment(parts)
+    assert capsys.readouterr().err == ""
+    # At the beginning there is no run yet that could have been another one.
+    trained_copy.write_versions(session | {"devices": "2 x CPU"})
+    parts.state.step = 0
+    log_environment(parts)
+    assert capsys.readouterr().err == ""
+    assert trained_copy.last_session() == session
 
 
 def _train_on_two(config: Any, path: Path) -> None:
@@ -92,16 +110,20 @@ def test_a_failure_before_the_first_step_points_to_resume(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """And what it says works, with other options too."""
-
-    def fail(self: Trainer) -> None:
+    def fail(self: Trainer, *rest: object) -> None:
         raise TrainingError("out of memory")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train", fail)
-        with pytest.raises(TrainingError):
-            trainer.train(reversal(max_steps=1), tmp_path / "run")
+    monkeypatch.setattr(Trainer, "__init__", fail)
+    with pytest.raises(TrainingError, match="out of memory"):
+        trainer.train(reversal(max_steps=1), tmp_path / "run")
     assert "no step yet: start again with --resume, and with --acc" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_without_any_step_a_run_starts_again_with_other_options(
+    reversal: Reversal, tmp_path: Path
+) -> None:
+    Run.create(tmp_path / "run", reversal(max_steps=1), lambda line: None)
     config = reversal(max_steps=1, batch_tokens=100)
     smaller = dataclasses.replace(config, model=dataclasses.replace(config.model, d_ff=8))
     run = trainer.train(smaller, tmp_path / "run", resume=True, accept_changes=True)

@@ -26,7 +26,6 @@ from keras_transformer.training.reporting.reporter import Reporter
 from keras_transformer.training.reporting.run_log import RunLog
 from keras_transformer.training.resuming import restore
 from tests.support.damage import (
-    KINDS,
     Damage,
     apply,
     attempt,
@@ -36,7 +35,7 @@ from tests.support.damage import (
     harmless,
     time_limit,
 )
-from tests.training.helpers import Reversal
+from tests.training.helpers import Reversal, with_train
 
 
 def examples(quick: int) -> pytest.MarkDecorator:
@@ -53,24 +52,29 @@ def fuzz(count: int, folder: Path, check: Callable[[Damage], None]) -> None:
 
 
 @pytest.fixture(scope="module")
-def other(reversal: Reversal, complete: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of the same shapes, with another tokenizer."""
+def other(reversal: Reversal, trained: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of the same shapes, with another tokenizer and other checkpoints."""
     config = reversal()
     data = dataclasses.replace(config.data, algorithm="unigram", max_tokens=99)
     path = tmp_path_factory.mktemp("runs") / "other"
     config = dataclasses.replace(config, data=data)
     run, _ = Run.create(path, config, lambda line: None)
     run.save_best(transformer.build(run.config.model))
-    for name in ("checkpoints", "metrics.jsonl", "steps.jsonl", "log.txt"):
-        source = complete.path / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, path / name)
+    (path / "checkpoints").mkdir()
+    for file in (trained.path / "checkpoints").iterdir():  # those of 2 and 4 as 4 and 6
+        step = int(file.name.split(".")[0].removeprefix("step-"))
+        name = file.name.replace(f"step-{step}", f"step-{step + 2}")
+        shutil.copy(file, path / "checkpoints" / name)
+    lines = (trained.path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    scored = [line.replace('"step"', '"dev_bleu": 1.5, "step"') for line in lines[1:]]
+    (path / "metrics.jsonl").write_text("".join(scored))
     return path
 
 
 # Translation
 
 
-@examples(8)
+@examples(5)
 def test_a_damaged_run_translates_right_or_not_at_all(
     trained: Run, other: Path, tmp_path: Path, count: int
 ) -> None:
@@ -157,7 +161,7 @@ def saved_weights(run: Run, step: int) -> list[np.ndarray]:
     return [reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(count)]
 
 
-@examples(25)
+@examples(15)
 def test_a_damaged_run_resumes_exactly_or_not_at_all(
     trained: Run, other: Path, loader: Callable[[Path], Any], tmp_path: Path, count: int
 ) -> None:
@@ -185,17 +189,22 @@ def test_a_damaged_run_resumes_exactly_or_not_at_all(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_run_is_resumed_to_its_end_or_refused(
+@pytest.mark.parametrize("kind", ["cut", "link to itself", "folder", "pipe", "unreadable"])
+def test_a_damaged_report_does_not_break_a_training(
     complete: Run, other: Path, tmp_path: Path, kind: str
 ) -> None:
-    """Every file of the folder, pictures and logs included, through `train` itself."""
-    longer = dataclasses.replace(
-        complete.config, train=dataclasses.replace(complete.config.train, max_steps=5)
-    )
-    files = [path.relative_to(complete.path) for path in complete.path.rglob("*") if path.is_file()]
+    """Logs, pictures and records, through `train` itself: finished, or refused."""
+    longer = with_train(complete.config, max_steps=5)
+    names = ("log.txt", "metrics.jsonl", "steps.jsonl", "dev.translations.txt", "curves.png")
+    files = [name for name in names if (complete.path / name).exists()]
+    for folder in ("best", "tensorboard"):
+        files += sorted(
+            str(path.relative_to(complete.path))
+            for path in (complete.path / folder).rglob("*")
+            if path.is_file()
+        )[:1]
     for file in files:
         with fresh_copy(complete.path, tmp_path / "run") as copy, time_limit(120):
-            apply(Damage(str(file), kind), copy, other)
-            run, error = attempt(lambda: trainer.train(longer, copy, resume=True))
+            apply(Damage(file, kind), copy, other)
+            run, error = attempt(lambda folder=copy: trainer.train(longer, folder, resume=True))
             assert error or run.model().count_params()
