@@ -40,7 +40,7 @@ from tests.training.helpers import Reversal, with_train
 
 def examples(quick: int) -> pytest.MarkDecorator:
     """Parametrize a test by its number of examples, many in the slow suite."""
-    return pytest.mark.parametrize("count", [quick, pytest.param(400, marks=pytest.mark.slow)])
+    return pytest.mark.parametrize("count", [quick, pytest.param(100, marks=pytest.mark.slow)])
 
 
 def fuzz(count: int, folder: Path, check: Callable[[Damage], None]) -> None:
