@@ -238,7 +238,7 @@ class Run:
         """Delete the weights in ``best/`` except those of ``steps``."""
         for path in (self.path / "best").glob("*.weights.h5"):
             if path.name not in {f"{step}.weights.h5" for step in steps}:
-                path.unlink()
+                system.remove(path)
 
     def _save(self, model: keras.Model, path: Path) -> None:
         import keras
