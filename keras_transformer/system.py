@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
 import shutil
 import signal
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_transformer import file_replacement
 from keras_transformer.errors import UserError
+
+# Names that a file system puts into the root of a volume.
+_VOLUME_NAMES = {"lost+found", ".snapshot"}
+# Hidden folder inside an existing folder that `atomic_folder` fills.
+_PARTIAL = ".partial"
 
 
 class FileError(UserError):
@@ -125,6 +132,39 @@ def atomic_file(path: Path) -> Iterator[Path]:
         raise FileError(f"{path}: cannot be written: {reason}") from error
 
 
+def check_regular(path: Path) -> None:
+    """Refuse to read what is not a regular file: opening a pipe may wait for ever.
+
+    Raises:
+        OSError: There is no such file, it is a folder, a pipe or a device, or a link to one.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a file", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "a pipe or a device, not a file", str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a regular file.
+
+    Raises:
+        OSError: As for `check_regular`, or the file cannot be read.
+    """
+    check_regular(path)
+    return path.read_bytes()
+
+
+def read_text(path: Path) -> str:
+    """Read a regular file of UTF-8 text.
+
+    Raises:
+        OSError: As for `read_bytes`.
+        UnicodeDecodeError: The file is not UTF-8.
+    """
+    return read_bytes(path).decode("utf-8")
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a UTF-8 text file atomically.
 
@@ -146,33 +186,51 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
+def occupants(folder: Path) -> list[str]:
+    """Return the names in a folder that belong to its user.
+
+    Left out are the names that a file system puts into the root of a volume, and the hidden
+    folder that `atomic_folder` fills.
+    """
+    return sorted(set(os.listdir(folder)) - _VOLUME_NAMES - {_PARTIAL})
+
+
 @contextlib.contextmanager
-def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, replace: bool = False, last: str = "") -> Iterator[Path]:
     """Yield an empty locked folder, which becomes ``path`` if the block succeeds.
 
     It is removed if the block fails. Leftovers of a killed process are removed first. The contents
     are synced to disk before the rename, so that a power failure leaves no half-written folder at
     ``path``.
 
+    An existing folder may be a mount point, a link, or in a parent that cannot be written, so it
+    is not renamed over: it is filled from a hidden folder inside, with ``last`` at the end.
+
     Args:
-        path: The folder to create. Without ``replace``, it must be missing or empty when the block
-            ends.
+        path: The folder to create. Without ``replace``, it must be missing or empty.
         replace: Replace a folder at ``path``, which stays if the block fails.
+        last: Name of the file without which a reader ignores the folder.
 
     Raises:
-        FileError: Another process is creating the same folder, or it cannot be written.
+        FileError: Another process is creating the same folder, it is not empty, or it cannot be
+            written.
     """
     check_local(path)
-    partial = partial_path(path)
+    inside = path.is_dir() and (not replace or path.is_symlink() or path.is_mount())
+    partial = path / _PARTIAL if inside else partial_path(path)
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with lock(partial):
             try:
                 for name in os.listdir(partial):
                     remove(partial / name)
+                if inside and not replace and (found := occupants(path)):
+                    raise FileError(f"{path}: cannot be written: not empty, it has {found[0]}")
                 yield partial
                 sync(partial)
-                if replace and path.exists():
+                if inside:
+                    _move_contents(partial, path, replace, last)
+                elif replace and path.exists():
                     _replace_folder(path, partial)
                 else:
                     partial.rename(path)
@@ -181,6 +239,24 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
                 raise
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
+
+
+def _move_contents(partial: Path, path: Path, replace: bool, last: str) -> None:
+    """Move all that is in ``partial`` into ``path``, ``last`` at the end, and remove it."""
+    if replace and last:
+        (path / last).unlink(missing_ok=True)
+    moved: list[Path] = []
+    try:
+        for name in sorted(os.listdir(partial), key=lambda name: name == last):
+            moved.append(path / name)
+            os.replace(partial / name, path / name)
+        sync_entry(path)
+        partial.rmdir()
+    except BaseException:
+        for place in moved if not replace else []:
+            with contextlib.suppress(FileNotFoundError):
+                remove(place)
+        raise
 
 
 def _replace_folder(path: Path, partial: Path) -> None:
@@ -200,11 +276,16 @@ def _replace_folder(path: Path, partial: Path) -> None:
 def sync(folder: Path) -> None:
     """Flush a folder and its contents to disk."""
     for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_entry(path)
+
+
+def sync_entry(path: Path) -> None:
+    """Flush a file, or the list of names of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_space(directory: Path, needed: int) -> None:

@@ -136,9 +136,46 @@ def test_a_folder_appears_when_the_block_ends(tmp_path: Path, exists: bool) -> N
     with system.atomic_folder(path) as partial:
         (partial / "sub").mkdir()
         (partial / "sub" / "file").write_text("x")
-        assert not path.exists() or not os.listdir(path)
+        assert not path.exists() or not system.occupants(path)
     assert contents(tmp_path) == {"new/folder/sub/file": "x"}
     assert os.listdir(tmp_path / "new") == ["folder"]
+
+
+def test_an_existing_folder_is_filled_from_inside(tmp_path: Path) -> None:
+    """Its parent may not be writable; nothing is ever created there."""
+    path = tmp_path / "folder"
+    (path / "lost+found").mkdir(parents=True)
+    (path / ".partial").mkdir()
+    (path / ".partial" / "old").touch()  # of a killed process
+    with system.atomic_folder(path, last="last") as partial:
+        (partial / "last").write_text("1")
+        (partial / "zz").write_text("2")
+        assert os.listdir(tmp_path) == ["folder"]
+        assert system.occupants(path) == []
+    assert contents(tmp_path) == {"folder/last": "1", "folder/zz": "2"}
+    assert sorted(os.listdir(path)) == ["last", "lost+found", "zz"]
+
+
+def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "last").write_text("old")
+    (tmp_path / "link").symlink_to("disk")
+    with system.atomic_folder(tmp_path / "link", replace=True, last="last") as partial:
+        (partial / "last").write_text("new")
+        (partial / "other").write_text("new")
+    assert contents(tmp_path / "disk") == {"last": "new", "other": "new"}
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("\u00e4")
+    (tmp_path / "link").symlink_to("file")
+    assert system.read_text(tmp_path / "link") == "\u00e4"
+    for name in ("pipe", "loop", "none", ".", "../../../../../../../../dev/null"):
+        with pytest.raises(OSError, match=r"."):
+            system.read_bytes(tmp_path / name)
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o027])

@@ -56,7 +56,7 @@ def write_config_text(values: dict[str, Any]) -> str:
     Args:
         values: Nested dictionaries, as of `keras_transformer.config.to_dict`.
     """
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_end=True)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -195,7 +195,8 @@ def _items(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node
         if name in lines:
             raise _LineError(
                 key,
-                f"{prefix}{shown_name(name)} is given twice, in lines {lines[name]} and {_line(key)}; keep one",
+                f"{prefix}{shown_name(name)} is given twice, in lines {lines[name]} and "
+                f"{_line(key)}; keep one",
             )
         lines[name] = _line(key)
         yield name, key, value

@@ -210,7 +210,7 @@ class Tokenizer:
 
 def _read(path: Path) -> SentencePiece:
     try:
-        return SentencePiece(path.read_bytes(), str(path))
+        return SentencePiece(system.read_bytes(path), str(path))
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
 

@@ -136,6 +136,7 @@ def export(
             tokenizer=writer.tokenizer,
             dev=dev_bleu(run, translate, translate_float32, settings, log),
             libraries=writer.libraries,
+            checksums=card.checksums(folder),
         )
         card.write(folder, description)
     return directory / str(version)

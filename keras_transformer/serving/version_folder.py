@@ -122,7 +122,10 @@ def next_version(directory: Path, wanted: int | None) -> int:
 
 def _check_folder(directory: Path) -> None:
     """Refuse a path that is not, and cannot become, a writable folder."""
-    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    places = (directory, *directory.parents)
+    existing = next(path for path in places if path.exists() or path.is_symlink())
+    if not existing.exists():
+        raise ExportError(f"{directory}: expected a folder, found {existing}, a link to nothing")
     if not existing.is_dir():
         other = f"{existing}, which is not a folder"
         found = "something else there" if existing == directory else other

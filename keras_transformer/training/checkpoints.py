@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
@@ -17,7 +18,15 @@ from keras_transformer.training.state import TrainingState
 from keras_transformer.utf8_paths import utf8_path
 
 # TensorFlow's errors on truncated or altered files, and on checkpoints of another model.
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
+_UNREADABLE = (
+    tf.errors.OpError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    IndexError,
+    AssertionError,
+    KeyError,
+)
 
 
 class CheckpointError(UserError):
@@ -164,7 +173,7 @@ class Checkpoints:
         sums = [np.zeros(weight.shape, np.float64) for weight in self._model.weights]
         for path in paths:
             try:
-                reader = tf.train.load_checkpoint(path)
+                reader = self._reader(path)
                 for i, total in enumerate(sums):
                     total += reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE")
             except _UNREADABLE as error:
@@ -191,10 +200,16 @@ class Checkpoints:
     def _path(self, step: int) -> str:
         return str(utf8_path(self._directory / f"step-{step}"))
 
+    def _reader(self, path: str) -> tf.train.CheckpointReader:
+        """Open a checkpoint; TensorFlow would wait for ever for a pipe."""
+        for file in Path(path).parent.glob(f"{Path(path).name}.*"):
+            system.check_regular(file)
+        return tf.train.load_checkpoint(path)
+
     def _damage(self, step: int) -> str | None:
         """Return why a checkpoint is damaged, or None; reading a tensor verifies its checksum."""
         try:
-            reader = tf.train.load_checkpoint(self._path(step))
+            reader = self._reader(self._path(step))
             for name in reader.get_variable_to_shape_map():
                 reader.get_tensor(name)
         except _UNREADABLE as error:
@@ -205,7 +220,8 @@ class Checkpoints:
         # The index first: `steps` ignores a checkpoint without it.
         files = self._directory.glob(f"step-{step}.*")
         for path in sorted(files, key=lambda path: path.suffix != ".index"):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                system.remove(path)
 
 
 def _reason(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.config import RESUMABLE, Config, to_dict
-from keras_transformer.data.errors import ChangedDataError
+from keras_transformer.data.errors import ChangedDataError, DataError
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
@@ -89,8 +89,8 @@ def _open_as_chief(
             f"{error}. Restore the files as they were, or accept the change with --resume "
             "--accept_changes: the corpus is then encoded again with the vocabulary of the run"
         ) from error
-    except StoreError as error:
-        raise StoreError(
+    except (DataError, StoreError) as error:
+        raise type(error)(
             f"{error}. Copy the run folder again, or encode the corpus again with --resume "
             "--accept_changes"
         ) from error

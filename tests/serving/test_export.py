@@ -74,6 +74,7 @@ def test_versions_count_up_and_are_not_overwritten(writer, small_run, tmp_path) 
     assert (card["name"], card["version"], card["parameters"]) == ("m", 8, 42)
     assert (card["format"], card["beam"], card["versions"]["engine"]) == ("stub", 3, "1.0")
     assert card["dev"] is None
+    assert (card["format_number"], card["sha256"]) == (1, {})  # the stub writes no graph
 
 
 def test_progress(writer, small_run, tmp_path) -> None:

@@ -73,6 +73,22 @@ def test_paths_that_are_no_writable_folder_are_refused(tmp_path, monkeypatch) ->
         next_version(tmp_path / "new" / "m", None)
 
 
+def test_a_link_to_nothing_is_refused_before_the_work(tmp_path) -> None:
+    (tmp_path / "m").symlink_to("none")
+    (tmp_path / "loop").symlink_to("loop")
+    for place, link in (("m", "m"), ("m/new", "m"), ("loop", "loop")):
+        with pytest.raises(ExportError, match=rf"found {tmp_path / link}, a link to nothing"):
+            next_version(tmp_path / place, None)
+
+
+def test_versions_in_a_linked_folder_of_a_volume(tmp_path) -> None:
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    (tmp_path / "m").symlink_to("disk")
+    with new_version(tmp_path / "m", None) as (place, _):
+        (place / "model").touch()
+    assert sorted(os.listdir(tmp_path / "disk")) == ["1", "lost+found"]
+
+
 def test_a_half_written_version_has_no_number(folder) -> None:
     with new_version(folder, None) as (place, number):
         (place / "model").write_text("model")

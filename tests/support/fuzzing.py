@@ -1,19 +1,14 @@
-"""Random inputs: number of examples, time limit, and what a command may answer."""
+"""Random inputs: number of examples, time limit and messages of one line."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from keras_transformer.errors import UserError
-
-SECONDS = 20
-"""Longest time for one example, on a busy machine."""
+from tests.support import damage
 
 
 def sizes(quick: int, slow: int = 2_000) -> pytest.MarkDecorator:
@@ -37,29 +32,13 @@ def fuzz(count: int, **strategies: Any) -> Callable[[Callable[..., None]], None]
     return decorate
 
 
-@contextmanager
-def time_limit(seconds: int = SECONDS) -> Iterator[None]:
-    """Raise TimeoutError in a block that has not ended in time."""
-
-    def stop(number: int, frame: object) -> None:
-        raise TimeoutError(f"not done after {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def attempt(function: Callable[[], Any]) -> tuple[Any, str]:
-    """Return the result and "", or None and the message of a user's error, which is one line."""
-    with time_limit():
-        try:
-            return function(), ""
-        except UserError as error:
-            message = str(error)
-    assert message
-    assert len(message.splitlines()) == 1, message
-    return None, message
+    """Return the result and "", or None and the message of a user's error, which is one line.
+
+    Raises:
+        TimeoutError: It has not ended in time.
+    """
+    with damage.time_limit():
+        result, message = damage.attempt(function)
+    assert len(message.splitlines()) <= 1, message
+    return result, message

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.data.errors import DataError
+from keras_transformer.data.prepared import Prepared
 from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
 from keras_transformer.system import FileError
@@ -21,7 +22,7 @@ from keras_transformer.training.checkpoints import CheckpointError
 from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.parts import TrainingParts, build_parts
 from keras_transformer.training.reporting.run_log import RunLog
-from keras_transformer.training.resuming import check_resumable, restore
+from keras_transformer.training.resuming import check_resumable, open_run, restore
 from keras_transformer.training.stopping import Stopped
 from tests.training.helpers import (
     Reversal,
@@ -165,6 +166,36 @@ def test_a_run_without_checkpoints_keeps_its_best_weights(trained_copy: Run) -> 
     with pytest.raises(RunError, match="no checkpoint is left to resume from"):
         trainer.train(longer, trained_copy.path, resume=True)
     assert trained_copy.best_weights.read_bytes() == weights
+
+
+@pytest.mark.parametrize("file", ["train.target.ids", "dev.text.json", "fingerprint.json"])
+def test_damaged_data_are_prepared_again_on_request(trained_copy: Run, file: str) -> None:
+    """The corpus is still there, so that nothing is lost."""
+    path, config = trained_copy.path / "data" / file, trained_copy.config
+    whole = path.read_bytes()
+    path.write_bytes(whole[:9])
+
+    def load(accept_changes: bool) -> Prepared:
+        distribution = Distribution()
+        with open_run(
+            config, trained_copy.path, True, accept_changes, distribution, print
+        ) as opened:
+            return opened[1]
+
+    with pytest.raises(DataError, match=rf"{file}: .*again with --accept_changes"):
+        load(accept_changes=False)
+    assert len(load(accept_changes=True).train) == 300
+    assert path.read_bytes() == whole
+
+
+def test_data_of_a_later_version_are_prepared_again_on_request(trained_copy: Run) -> None:
+    path = trained_copy.path / "data" / "fingerprint.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 9'))
+    with (
+        pytest.raises(DataError, match=r"expected format 2, got 9, .* with --accept_changes"),
+        open_run(trained_copy.config, trained_copy.path, True, False, Distribution(), print),
+    ):
+        pass
 
 
 def test_a_run_in_training_is_not_resumed_by_another_process(trained: Run) -> None:

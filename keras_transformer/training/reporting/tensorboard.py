@@ -138,7 +138,7 @@ def truncate(path: Path, step: int) -> None:
     """Remove the events of steps after ``step``, which will be repeated.
 
     TensorBoard would show a step in two files twice. A truncated event of a killed run is
-    removed too.
+    removed too. A file that cannot be read stays.
 
     Args:
         path: The run folder.
@@ -148,9 +148,12 @@ def truncate(path: Path, step: int) -> None:
         FileError: A file cannot be written.
     """
     for file in sorted((utf8_path(path) / FOLDER).glob("*/*.tfevents.*")):
-        kept = [
-            event for event in _events(file) if tf.compat.v1.Event.FromString(event).step <= step
-        ]
+        try:
+            system.check_regular(file)
+            events = list(_events(file))
+        except (OSError, tf.errors.OpError):  # left as it is: no chart ends a training
+            continue
+        kept = [event for event in events if tf.compat.v1.Event.FromString(event).step <= step]
         with system.atomic_file(file) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
             for event in kept:
                 writer.write(event)
