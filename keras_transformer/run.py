@@ -114,7 +114,7 @@ class Run:
             raise RunError(f"{file}: expected '...' as its last line; it has been cut short")
         try:
             return cls(path, from_dict(values))
-        except ConfigError as error:
+        except (ConfigError, FileError) as error:  # FileError: an address such as gs://bucket
             raise RunError(f"{file}: {error}") from error
 
     @contextlib.contextmanager

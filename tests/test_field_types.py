@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import pytest
 
-from keras_transformer.field_types import describe, is_valid, read_text, shown
+from keras_transformer.field_types import describe, is_valid, read_text, shown, shown_name
 
 Fan = Literal["on", "off"]
 
@@ -91,3 +92,18 @@ def test_long_values_are_shortened_in_messages() -> None:
     assert shown("short") == "'short'"
     assert shown("x" * 200) == f"'{'x' * 75}...'"
     assert shown(10**5000) == "a number of thousands of digits"
+
+
+def test_names_are_shown_in_one_short_line() -> None:
+    assert shown_name("train.seed") == "train.seed"
+    assert shown_name("我") == "我"
+    assert shown_name("a\nb\x1b") == r"a\nb\x1b"
+    assert shown_name("k" * 5000) == "k" * 77 + "..."
+
+
+def test_exponents_of_any_size_are_read_or_refused() -> None:
+    for text in ("1e9999999999999999999", "1e-9999999999999999999", "1e200"):
+        with pytest.raises(ValueError, match="expected a whole number"):
+            read_text(text, int)
+    assert read_text("1e-9999999999999999999", float) == 0.0
+    assert read_text("1e9999999999999999999", float) == math.inf  # for the range to refuse

@@ -81,12 +81,12 @@ class ParseError(NamedTuple):
 
 def read_error(message: str) -> ParseError:
     """Parse the message of an ``argparse.ArgumentError``, which has no fields for its content."""
-    unknown = re.match(r"unrecognized arguments: (\S+)", message)
+    unknown = re.match(r"(?s)unrecognized arguments: (\S+|.*)", message)
     if unknown:
         word = unknown[1]
         return (
             ParseError("option", word.partition("=")[0])
-            if word[0] == "-"
+            if word.startswith("-")
             else ParseError("argument", word)
         )
     named = re.match(r'(?s)(?:argument |Parser key "(.+?)":\s*)', message)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from keras_transformer.errors import UserError
+from keras_transformer.field_types import shown
 from keras_transformer.serving.settings import MAX_VERSION
 from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name, version_number
 from keras_transformer.system import core_count
@@ -84,7 +85,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.name and not is_model_name(self.name):
-            raise ServeError(f"name: expected {MODEL_NAME}, got {self.name!r}")
+            raise ServeError(f"name: expected {MODEL_NAME}, got {shown(self.name)}")
         Policy.parse(self.versions)
         if self.upstream:
             Address.parse(self.upstream)
@@ -168,7 +169,9 @@ class Policy:
         if text in ("latest", "all"):
             return cls(newest=text == "latest")
         if not re.fullmatch(r"\d{1,19}(,\d{1,19})*", text, re.ASCII):
-            raise ServeError(f"versions: expected latest, all or numbers such as 3,4, got {text!r}")
+            raise ServeError(
+                f"versions: expected latest, all or numbers such as 3,4, got {shown(text)}"
+            )
         return cls(numbers=frozenset(int(number) for number in text.split(",")))
 
     def choose(self, found: Sequence[int]) -> list[int]:
@@ -186,9 +189,11 @@ def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
     for pair in pairs:
         found = re.fullmatch(r"([^/:=\s]+)=(\d{1,19})", pair, re.ASCII)
         if not found:
-            raise ServeError(f"label: expected a name and a version such as stable=3, got {pair!r}")
+            raise ServeError(
+                f"label: expected a name and a version such as stable=3, got {shown(pair)}"
+            )
         if found[1] in labels:
-            raise ServeError(f"label: {found[1]!r} is given twice")
+            raise ServeError(f"label: {shown(found[1])} is given twice")
         labels[found[1]] = int(found[2])
     return labels
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
-from keras_transformer.config.yaml_file import MAX_BYTES, read_config_file
+from keras_transformer.config.yaml_file import MAX_BYTES, read_config_file, write_config_text
 
 KEYS = ["preset"]
 
@@ -128,3 +128,26 @@ def test_what_a_run_writes_is_read_back(tmp_path: Path) -> None:
     text = yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
     assert from_dict(read(tmp_path, text)) == config
     assert from_dict(read(tmp_path, yaml.safe_dump(to_dict(Config())))) == Config()
+
+
+def test_line_separators_in_names_of_files_are_read_back(tmp_path: Path) -> None:
+    config = from_dict({"data": {"train": "a\x85b\u2028c  d\u2029", "dev": "caf\udce9\n x "}})
+    text = write_config_text(to_dict(config))
+    assert from_dict(read(tmp_path, text)) == config
+    assert text.endswith("\n...\n")
+
+
+def test_names_in_messages_are_short_and_on_one_line(tmp_path: Path) -> None:
+    keys = ("'" + "k" * 5000 + "'", '"a\\nb"', "? [a]\n")
+    for content in (
+        "{key}: 1",
+        "modle: {{{key}: 1}}",
+        "train: {{{key}: 1}}",
+        "train: {{seed: !%0A 1}}",
+    ):
+        for key in keys:
+            with pytest.raises(ConfigError) as caught:
+                read(tmp_path, content.format(key=key))
+            message = str(caught.value)
+            assert len(message) < 600
+            assert message.isprintable()

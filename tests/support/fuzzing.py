@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.support import damage
 
 
-def sizes(quick: int, slow: int = 2_000) -> pytest.MarkDecorator:
+def sizes(quick: int, slow: int = 600) -> pytest.MarkDecorator:
     """Parametrize a test by ``count``, its number of examples: few, and many in the slow suite."""
     return pytest.mark.parametrize("count", [quick, pytest.param(slow, marks=pytest.mark.slow)])
 
