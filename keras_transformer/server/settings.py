@@ -131,8 +131,8 @@ class Address:
             parts, port = urlsplit(""), None
         bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
         if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not bare:
-            shown = re.sub(r"//.*@", "//...@", text)  # a password stays out of logs
-            raise ServeError(f"upstream: expected http://HOST:PORT, got {shown!r}")
+            without_password = shown(re.sub(r"//.*@", "//...@", text))  # it stays out of logs
+            raise ServeError(f"upstream: expected http://HOST:PORT, got {without_password}")
         tls = parts.scheme == "https"
         return cls(parts.hostname, port or (443 if tls else 80), tls)
 

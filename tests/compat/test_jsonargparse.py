@@ -92,6 +92,13 @@ def test_texts_are_read_by_the_given_function(parser: ArgumentParser) -> None:
     assert compat.read_error(str(caught.value)) == ParseError("other", "", "degrees: not 1:30")
 
 
+@pytest.mark.parametrize("word", ["x", "\r0", " ", "\nb"])
+def test_words_that_are_no_option(parser: ArgumentParser, word: str) -> None:
+    with pytest.raises(argparse.ArgumentError) as caught:
+        parser.parse_args([word])
+    assert compat.read_error(str(caught.value)) == ParseError("argument", word)
+
+
 def test_a_removed_option_is_unknown(parser: ArgumentParser) -> None:
     assert parser.parse_args(["--oven", "{degrees: 5}"]).oven.degrees == 5
     compat.remove_option(parser, "--oven")

@@ -98,7 +98,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-@sizes(40)
+@sizes(25)
 def test_any_bytes(path: Path, count: int) -> None:
     bytes_like_yaml = st.lists(
         st.sampled_from(
