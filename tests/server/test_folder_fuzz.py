@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example
 
 from keras_transformer.server.servable import load, to_rest_error
 from keras_transformer.server.settings import ServeError, check_folder
 from tests.server.test_servable import record
 from tests.support.damage import Damage, apply, contents, damages, fresh_copy, harmless, time_limit
+from tests.support.fuzzing import fuzz, sizes
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 GRAPH = "saved_model.pb"
@@ -43,14 +44,11 @@ def answer(folder):
     return servable.run("serving_default", texts)["score"].tolist(), ""
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(300, marks=pytest.mark.slow)])
+@sizes(6, slow=300)
 def test_a_damaged_export_answers_right_or_is_not_loaded(version, other, tmp_path, count) -> None:
     expected = [pytest.approx(-0.3), 0.0]
 
-    @settings(
-        max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-    )
-    @given(damage=damages(version))
+    @fuzz(count, damage=damages(version))
     @example(damage=Damage(GRAPH, "pipe"))
     @example(damage=Damage("variables/variables.data-00000-of-00001", "swapped"))
     def check(damage):
@@ -65,8 +63,6 @@ def test_a_damaged_export_answers_right_or_is_not_loaded(version, other, tmp_pat
             else:
                 assert scores == expected
                 assert harmless(damage, version, other) or damage.file.startswith(OPTIONAL)
-
-    check()
 
 
 @pytest.mark.parametrize("kind", ["missing", "dangling link", "link to itself", "folder", "pipe"])

@@ -10,10 +10,12 @@ import json
 import zlib
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example
 from hypothesis import strategies as st
 
-SIZES = pytest.mark.parametrize("examples", [25, pytest.param(1500, marks=pytest.mark.slow)])
+from tests.support.fuzzing import fuzz, sizes
+
+SIZES = sizes(25, slow=1500)
 PREDICT = b"/v1/models/shout:predict"
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -129,22 +131,9 @@ def ask(client, body, method="POST", path=PREDICT, **more):
     return status, reply
 
 
-def fuzz(examples, **strategies):
-    def decorate(check):
-        limits = settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        limits(given(**strategies)(check))()
-
-    return decorate
-
-
 @SIZES
-def test_almost_valid_requests(shout, examples):
-    @fuzz(examples, request=REQUESTS)
+def test_almost_valid_requests(shout, count):
+    @fuzz(count, request=REQUESTS)
     def check(request):
         status, reply = ask(shout, json.dumps(request).encode())
         answer = json.loads(reply)
@@ -158,8 +147,8 @@ def test_almost_valid_requests(shout, examples):
 
 
 @SIZES
-def test_valid_requests(shout, examples):
-    @fuzz(examples, texts=st.lists(TEXTS, min_size=1, max_size=5), name=st.sampled_from(SIGNATURES))
+def test_valid_requests(shout, count):
+    @fuzz(count, texts=st.lists(TEXTS, min_size=1, max_size=5), name=st.sampled_from(SIGNATURES))
     def check(texts, name):
         rows = [{"text": text} for text in texts]
         if name == "options":
@@ -173,17 +162,17 @@ def test_valid_requests(shout, examples):
 
 
 @SIZES
-def test_random_bytes(shout, examples):
-    @fuzz(examples, body=st.binary(max_size=200))
+def test_random_bytes(shout, count):
+    @fuzz(count, body=st.binary(max_size=200))
     def check(body):
         status, reply = ask(shout, body)
         assert (status, list(json.loads(reply))) == (400, ["error"])
 
 
 @SIZES
-def test_damaged_requests(shout, examples):
+def test_damaged_requests(shout, count):
     @fuzz(
-        examples,
+        count,
         start=st.integers(0, len(VALID)),
         length=st.integers(0, 6),
         put=st.binary(max_size=6) | st.sampled_from([b"NaN", b"-0", b"1e400", b"\\ud800", b"\xff"]),
@@ -195,8 +184,8 @@ def test_damaged_requests(shout, examples):
 
 
 @SIZES
-def test_texts_like_json(shout, examples):
-    @fuzz(examples, start=STARTS, text=LIKE_JSON)
+def test_texts_like_json(shout, count):
+    @fuzz(count, start=STARTS, text=LIKE_JSON)
     def check(start, text):
         status, reply = ask(shout, start + text)
         assert status in (200, 400)
@@ -204,12 +193,12 @@ def test_texts_like_json(shout, examples):
 
 
 @SIZES
-def test_random_headers_chunks_and_encodings(shout, examples):
+def test_random_headers_chunks_and_encodings(shout, count):
     valid = json.dumps({"instances": ["a"]}).encode()
     packed = gzip.compress(valid)
 
     @fuzz(
-        examples,
+        count,
         headers=HEADERS,
         cuts=st.lists(st.integers(0, 80), max_size=5),
         body=st.sampled_from([valid, packed, packed[:-4], zlib.compress(valid), b""]) | LIKE_JSON,
@@ -225,7 +214,7 @@ def test_random_headers_chunks_and_encodings(shout, examples):
 
 
 @SIZES
-def test_random_paths_and_methods(shout, examples):
+def test_random_paths_and_methods(shout, count):
     parts = st.sampled_from(
         ["v1", "models", "shout", "versions", "1", "labels", "stable", "metadata", "..", "%00",
          "%2e%2e", ":predict", "shout:predict", "page", "index.html", "monitoring", "99999", ""]
@@ -238,7 +227,7 @@ def test_random_paths_and_methods(shout, examples):
     queries = st.sampled_from(["", "a=b", "/metadata", ":predict"]) | visible
 
     @fuzz(
-        examples,
+        count,
         path=paths.map(str.encode) | st.binary(max_size=40),
         method=methods,
         query=queries.map(str.encode),

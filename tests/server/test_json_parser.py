@@ -15,7 +15,13 @@ from keras_transformer.server.errors import RestError
 from keras_transformer.server.json_numbers import format_floats, read_number
 from keras_transformer.server.json_parser import MAX_DEPTH, JsonObject, parse_json
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(
+    max_examples=150,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def plain(value):

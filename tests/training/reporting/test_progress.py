@@ -54,8 +54,8 @@ def steps(tmp_path: Path) -> Callable[..., Steps]:
 @pytest.mark.parametrize(
     ("loss", "norm", "message"),
     [
-        (math.nan, 1.0, "the loss is nan at step 3, batch 1 of epoch 2;"),
-        (3.0, math.inf, "the norm of the gradients is inf at step 3, batch 1 of epoch 2;"),
+        (math.nan, 1.0, "the loss is nan at step 3, batch 1 of epoch 2$"),
+        (3.0, math.inf, "the norm of the gradients is inf at step 3, batch 1 of epoch 2$"),
     ],
 )
 def test_a_bad_step_stops_at_once_and_names_the_batch(
