@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from keras_transformer import layers as layers
     from keras_transformer import losses as losses
     from keras_transformer import metrics as metrics
+    from keras_transformer.allocator import tune_allocator as tune_allocator
     from keras_transformer.config import Config as Config
     from keras_transformer.config import DataConfig as DataConfig
     from keras_transformer.config import ModelConfig as ModelConfig
@@ -48,8 +49,12 @@ _SOURCES = {
     "metrics": "metrics",
     "preset": "presets:preset",
     "train_run": "training.trainer:train",
+    "tune_allocator": "allocator:tune_allocator",
 }
 """Module, or module and attribute, of each public name."""
+
+_WITHOUT_KERAS = ("allocator", "config", "data.tokenizer", "presets", "run")
+"""Modules of public names that do not import Keras."""
 
 __all__ = [
     "Config",
@@ -68,6 +73,7 @@ __all__ = [
     "metrics",
     "preset",
     "train_run",
+    "tune_allocator",
 ]
 
 
@@ -75,6 +81,8 @@ def __getattr__(name: str) -> Any:
     if name not in _SOURCES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _SOURCES[name].partition(":")
+    if module not in _WITHOUT_KERAS:
+        importlib.import_module(f"{__name__}.environment").import_keras()
     loaded = importlib.import_module(f"{__name__}.{module}")
     return getattr(loaded, attribute) if attribute else loaded
 

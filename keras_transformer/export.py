@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_transformer.cli.main import exit_on_sigterm, import_tensorflow, run_main
+from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.cli.trained_model import add_run, run_path
@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
     import_tensorflow()
     from keras_transformer.serving.export import export
 
-    with exit_on_sigterm():
+    with exit_on_signals():
         print(export(run, search, folder, settings, _log))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 
 from keras_transformer.errors import UserError
@@ -23,15 +24,41 @@ class MissingError(UserError):
     """A missing package that an option or command needs."""
 
 
-def missing(names: Sequence[str]) -> list[str]:
-    """Return the modules that cannot be imported, for any missing package."""
-    absent = []
+_broken: dict[str, str] = {}
+
+
+def mark_broken(name: str, error: Exception) -> None:
+    """Let every later import of an installed module fail with ImportError.
+
+    Libraries go on without an optional module for that error only.
+
+    Args:
+        name: The module.
+        error: What its import raised.
+    """
+    _broken[name] = _reason(error)
+    sys.modules[name] = None  # type: ignore[assignment]
+
+
+def unusable(names: Sequence[str]) -> dict[str, str]:
+    """Return the modules that cannot be imported, each with the reason.
+
+    The reason is empty where a package is not installed.
+    """
+    found = {}
     for name in names:
         try:
             importlib.import_module(name)
         except ImportError:
-            absent.append(name)
-    return absent
+            found[name] = _broken.get(name, "")
+        except Exception as error:  # another version, or a setting of the user
+            found[name] = _reason(error)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def require_installed(purpose: str, names: Sequence[str]) -> None:
@@ -42,9 +69,14 @@ def require_installed(purpose: str, names: Sequence[str]) -> None:
         names: The modules that it needs.
 
     Raises:
-        MissingError: Names the missing packages and the command that installs them.
+        MissingError: Names the missing packages and the command that installs them, or the
+            reason why an installed one cannot be imported.
     """
-    absent = missing(names)
+    problems = unusable(names)
+    for name, reason in problems.items():
+        if reason:
+            raise MissingError(f"{purpose}: {name} is installed, but its import fails: {reason}")
+    absent = list(problems)
     if absent:
         raise MissingError(
             f"{purpose}: expected {' and '.join(names)} to be installed, {' and '.join(absent)} "

@@ -90,6 +90,7 @@ class Run:
         Raises:
             RunError: There is no run folder, or its configuration is invalid.
         """
+        system.check_local(path)
         file = path / "config.yaml"
         if not file.is_file():
             raise RunError(f"{path}: expected a run folder with config.yaml, found none")

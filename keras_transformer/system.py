@@ -1,13 +1,14 @@
-"""Atomic files and folders, locks, disk space and processor cores."""
+"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ def lock(path: Path) -> Iterator[None]:
     Raises:
         FileError: Another process holds the lock.
     """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
@@ -50,6 +56,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         FileError: The file cannot be written; the earlier one stays.
     """
+    check_local(path)
     # The extension stays the same, because libraries derive the format from it.
     partial = path.with_name(f".partial.{path.name}")
     try:
@@ -98,6 +105,7 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     Raises:
         FileError: Another process is creating the same folder, or it cannot be written.
     """
+    check_local(path)
     partial = partial_path(path)
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -169,3 +177,52 @@ def core_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that ask this process to end, without those that it was started to ignore.
+
+    ``nohup`` lets a program ignore SIGHUP, and a shell script lets its background processes ignore
+    SIGINT.
+    """
+    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGXCPU")  # the last two are missing on Windows
+    found = [signal.Signals[name] for name in names if hasattr(signal, name)]
+    return [number for number in found if signal.getsignal(number) != signal.SIG_IGN]
+
+
+REPEATED_SIGNALS = ("SIGHUP", "SIGXCPU")
+"""Stop signals that arrive more than once for one reason, even while the process exits.
+
+A closed terminal's SIGHUP comes from the kernel and from the shell; past the limit on processor
+time, SIGXCPU comes every second.
+"""
+
+
+def restore_handlers(handlers: Mapping[int, Any]) -> None:
+    """Set signal handlers back to those of `signal.getsignal`.
+
+    A signal that is ignored by now stays ignored: it is ending the process. None, the handler of a
+    library in C, cannot be restored.
+    """
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def check_local(path: str | Path, name: str = "") -> None:
+    """Refuse an address such as ``gs://bucket/file`` where a path of this machine is expected.
+
+    Args:
+        path: The path; `Path` has made one slash of two.
+        name: The option or field that holds it, for the message.
+
+    Raises:
+        FileError: The path begins with a scheme.
+    """
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", os.fspath(path))
+    if match:
+        remote = f"{match[1]}:// is not supported: copy it to this machine, or mount it as a folder"
+        way_out = "leave file:// out" if match[1].lower() == "file" else remote
+        raise FileError(
+            f"{name}{': ' if name else ''}expected a path on this machine, got {path}; {way_out}"
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.cli.main import exit_on_sigterm, import_tensorflow, run_main
+from keras_transformer.allocator import tune_allocator
+from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
 from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.cli.training import add_options, run_folder, train_in_workers
 from keras_transformer.config import SECTIONS
@@ -23,7 +24,8 @@ MANUAL = """Train a Transformer on parallel text; all results are written to a r
       resume a stopped run, or train it longer
 
 All GPUs of the machine share each batch; without a GPU, the CPU trains.
-SIGTERM and Ctrl-C save the run, then end the command with status 143 or 130."""
+SIGTERM, Ctrl-C, a closed terminal and a limit on processor time save the run, then end the command
+with status 143, 130, 129 or 152. Under nohup it goes on without the terminal."""
 
 
 @run_main("train")
@@ -37,8 +39,9 @@ def main(argv: Sequence[str]) -> None:
     config = None if resume else options.config()
     if train_in_workers(options, argv, run):
         return
+    tune_allocator()  # before TensorFlow takes memory
     # The first process of a container ignores SIGTERM unless it handles it.
-    with exit_on_sigterm():
+    with exit_on_signals():
         import_tensorflow()
         from keras_transformer.run import Run
         from keras_transformer.training import trainer

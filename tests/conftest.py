@@ -19,6 +19,8 @@ if not os.environ.get("KERAS_TRANSFORMER_GPU"):  # the expected numbers are thos
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # One worker per core: more threads wait for each other longer than they compute.
     os.environ |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
+# A process with many trainings would keep the memory of the largest.
+os.environ["KERAS_TRANSFORMER_TUNE_ALLOCATOR"] = "0"
 # For the processes that tests start; in this one `no_network` refuses connections.
 os.environ |= {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 

@@ -79,7 +79,7 @@ def run(code: str, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_the_documents_code_trains_on_two_replicas(tmp_path: Path) -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
     run("\n".join([*BLOCKS[:2], "import dataclasses", CHECKS, REPLICAS]), tmp_path)
 
 

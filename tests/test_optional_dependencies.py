@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 import pytest
 
@@ -34,3 +36,18 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         r'pip install "keras-translate\[serve\]"$',
     ):
         require_installed("serve", ["json", "starlette"])
+
+
+def test_an_installed_package_that_fails_is_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(name: str) -> Any:
+        raise ValueError("numpy.dtype size changed\nmore")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(
+        MissingError,
+        match=r"^train.tensorboard: matplotlib is installed, but its import fails: numpy.dtype "
+        "size changed$",
+    ):
+        require_installed("train.tensorboard", ["matplotlib"])

@@ -1,10 +1,13 @@
-"""Atomic files and folders, locks, disk space and processor cores."""
+"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -237,9 +240,69 @@ def test_a_file_system_without_locks_is_accepted(
     def unsupported(handle: int, operation: int) -> None:
         raise OSError("not supported")
 
-    monkeypatch.setattr(system.fcntl, "flock", unsupported)
+    monkeypatch.setattr(fcntl, "flock", unsupported)
     with system.lock(tmp_path), system.lock(tmp_path):
         pass
+
+
+def test_an_operating_system_without_locks_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # Windows
+    with system.lock(tmp_path), system.atomic_folder(tmp_path / "folder") as partial:
+        (partial / "file").write_text("new")
+    assert contents(tmp_path) == {"folder/file": "new"}
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "address", ["gs://bucket/run", "s3://b/run", "hdfs://host:9000/run", "https://host/run"]
+)
+@pytest.mark.parametrize("kind", [str, Path])  # a Path has one slash only
+def test_an_address_is_no_path(address: str, kind: Callable[[str], str | Path]) -> None:
+    scheme = address.partition("/")[0]
+    with pytest.raises(FileError, match=rf"^--run: expected a path .*; {scheme}// is not supp"):
+        system.check_local(kind(address), "--run")
+    with (
+        pytest.raises(FileError, match="^expected a path on this machine"),
+        system.atomic_folder(Path(address)),
+    ):
+        pass
+    with pytest.raises(FileError, match="^expected a path"):
+        system.write_text(Path(address), "x")
+
+
+def test_a_file_address_needs_no_scheme() -> None:
+    with pytest.raises(FileError, match="got file:///home/user/a.en; leave file:// out$"):
+        system.check_local("file:///home/user/a.en")
+
+
+@pytest.mark.parametrize(
+    "path", ["runs/a", "/a:/b", "./gs:/b", "a b://c", "tfds:wmt/de-en:train", "builtin:phrasebook",
+             "C:/runs", ""]
+)  # fmt: skip
+def test_other_names_are_paths(path: str) -> None:
+    system.check_local(path)
+
+
+# Signals
+
+
+def test_stop_signals_are_those_that_are_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored = {signal.SIGHUP}
+    monkeypatch.setattr(
+        signal,
+        "getsignal",
+        lambda number: signal.SIG_IGN if number in ignored else signal.SIG_DFL,
+    )
+    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT, signal.SIGXCPU]
+    ignored.clear()
+    assert signal.SIGHUP in system.stop_signals()
+    for name in ("SIGHUP", "SIGXCPU"):
+        monkeypatch.delattr(signal, name)  # Windows
+    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT]
 
 
 # Disk space and cores

@@ -15,6 +15,10 @@ import protocol
 
 REPLIES = protocol.quiet()  # before the libraries say anything
 
+from keras_transformer.allocator import tune_allocator  # noqa: E402
+
+tune_allocator()  # as the training command, before TensorFlow takes memory
+
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 

@@ -90,6 +90,7 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
     own = options.own
     source_language, target_language, tokenize = _languages(own)
     from keras_transformer.data.lines import read_lines
+    from keras_transformer.evaluation import significance
     from keras_transformer.evaluation.metrics import reference_texts
     from keras_transformer.evaluation.results import evaluation_results
     from keras_transformer.evaluation.tokenization import choose_tokenization
@@ -99,7 +100,9 @@ def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any
         print(line, file=sys.stderr)
     # Refuse incomparable texts before the translation, not after it.
     baseline = list(read_lines(Path(own.against))) if own.against else None
-    baseline = None if baseline is None else evaluation_set.select(baseline)
+    if baseline is not None:
+        significance.check_seed()
+        baseline = evaluation_set.select(baseline)
     references = evaluation_set.references
     chosen = choose_tokenization(target_language, reference_texts(references), tokenize)
     if chosen.note:

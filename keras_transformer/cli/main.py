@@ -17,12 +17,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+from keras_transformer import environment, system
 from keras_transformer.errors import UserError
-
-# Read by TensorFlow and Keras when they are imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+from keras_transformer.standard_error import tolerant_stderr
 
 # TensorFlow 2.21 prints these while it is imported, whatever the value of TF_CPP_MIN_LOG_LEVEL:
 # its logging has not read the variable yet.
@@ -35,8 +34,9 @@ _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO
 def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[..., int]]:
     """Decorate an entry point's ``main(argv)`` so that it returns an exit status.
 
-    0: done. 2: a mistake of the user, explained without a stack trace. 130: interrupted.
-    141: the reader of the output is gone. 143: SIGTERM.
+    0: done. 2: a mistake of the user, explained without a stack trace. 129: SIGHUP.
+    130: interrupted. 141: the reader of the output is gone. 143: SIGTERM. 152: SIGXCPU.
+    The environment is set for the command, and messages that cannot be written are dropped.
 
     Args:
         name: The module that is run, such as ``train``.
@@ -44,7 +44,9 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
 
     def decorate(main: Callable[[Sequence[str]], None]) -> Callable[..., int]:
         @functools.wraps(main)
+        @tolerant_stderr()
         def run(argv: Sequence[str] | None = None) -> int:
+            environment.set_for_command()
             for stream in (sys.stdout, sys.stderr):
                 if hasattr(stream, "reconfigure"):
                     stream.reconfigure(encoding="utf-8")
@@ -80,37 +82,62 @@ def fail(name: str, message: str) -> int:
 
 
 @contextlib.contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into SystemExit(143) so that temporary files are removed."""
+def exit_on_signals() -> Iterator[None]:
+    """Turn stop signals into SystemExit so that temporary files are removed.
+
+    SIGINT stays Python's KeyboardInterrupt. A signal that the process was started to ignore stays
+    ignored.
+    """
+    numbers = [number for number in system.stop_signals() if number != signal.SIGINT]
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
     def end(number: int, frame: object) -> None:
-        print("terminated", file=sys.stderr)
+        for each in numbers:  # the next one must not interrupt the removal and the exit
+            if each.name in system.REPEATED_SIGNALS:
+                signal.signal(each, signal.SIG_IGN)
+        name = signal.Signals(number).name
+        print("terminated" if name == "SIGTERM" else f"ended by {name}", file=sys.stderr)
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
+    for number in numbers:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        system.restore_handlers(before)
 
 
 def import_tensorflow() -> None:
     """Import TensorFlow, its text operations and Keras; warnings and errors still show.
 
     Set ``TF_CPP_MIN_LOG_LEVEL=0`` to see everything.
+
+    Raises:
+        UserError: Windows, or a setting with which Keras cannot work.
     """
+    if sys.platform == "win32":
+        raise UserError(
+            "Windows: TensorFlow's text operations have no packages for it; run the command in "
+            "WSL 2, the Linux of Windows"
+        )
     everything = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
     with contextlib.nullcontext() if everything else _without_import_log():
-        for name in ("tensorflow", "tensorflow_text", "keras"):
-            importlib.import_module(name)
+        environment.leave_out_broken_matplotlib()
+        environment.import_keras()
+        importlib.import_module("tensorflow_text")
 
 
 @contextlib.contextmanager
 def _without_import_log() -> Iterator[None]:
     """Hold back writes to file descriptor 2, then write all but the lines of ``_IMPORT_LOG``."""
     sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
+    with contextlib.ExitStack() as stack:
+        try:
+            held = stack.enter_context(tempfile.TemporaryFile())
+            stderr = os.dup(2)
+        except OSError:  # no standard error, or no folder for temporary files
+            yield
+            return
         os.dup2(held.fileno(), 2)
         try:
             yield
@@ -121,4 +148,5 @@ def _without_import_log() -> Iterator[None]:
             held.seek(0)
             for line in held:
                 if not _IMPORT_LOG.match(line):
-                    os.write(2, line)
+                    with contextlib.suppress(OSError):
+                        os.write(2, line)

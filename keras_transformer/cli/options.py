@@ -14,6 +14,7 @@ from keras_transformer import presets
 from keras_transformer.cli.messages import UsageError, explain
 from keras_transformer.compat import jsonargparse as compat
 from keras_transformer.config import SECTIONS, Config, from_dict
+from keras_transformer.system import check_local
 
 Values = dict[str, Any]
 
@@ -186,11 +187,27 @@ def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespa
 
     Raises:
         UsageError: An unknown option, or a value of the wrong type.
+        FileError: An address such as ``gs://bucket/file``.
     """
     try:
-        return parser.parse_args(list(argv), defaults=defaults)
+        found = parser.parse_args(list(argv), defaults=defaults)
     except argparse.ArgumentError as error:
         raise UsageError(explain(str(error), parser.names)) from None
+    _refuse_remote(parser, found)
+    return found
+
+
+def _refuse_remote(parser: Parser, found: Namespace) -> None:
+    """Refuse addresses of remote files; no option takes one. The sections check their own."""
+    own = parser.own
+    for action in compat.actions(parser):
+        if action.dest in own:
+            value = found.get(action.dest)
+            names = [*action.option_strings, action.metavar, action.dest.upper()]
+            name = next(str(name) for name in names if name)
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str):
+                    check_local(text, name)
 
 
 def _read_file(path: Path, sections: Sequence[str]) -> Values:

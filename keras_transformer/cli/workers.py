@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.system import core_count
+from keras_transformer.system import REPEATED_SIGNALS, core_count, restore_handlers, stop_signals
 
 GRACE = 20.0
 """Seconds that workers have to save and exit before they are killed."""
@@ -28,7 +28,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
     """Run ``keras_transformer.train`` in several processes and wait for them.
 
     If a worker fails, the others are stopped, since they wait for it, and all restart from the
-    last checkpoint. SIGTERM and SIGINT are passed on to all workers and end the launch.
+    last checkpoint. Stop signals are passed on to all workers and end the launch.
 
     Args:
         words: The options of each worker.
@@ -68,16 +68,17 @@ class _Workers:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> _Workers:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             self._before[number] = signal.signal(number, self._pass_on)
         return self
 
     def __exit__(self, *error: object) -> None:
         self.end()
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        restore_handlers(self._before)
 
     def _pass_on(self, number: int, frame: object) -> None:
+        if self.signal and signal.Signals(number).name in REPEATED_SIGNALS:
+            return
         self.signal = number
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
@@ -129,7 +130,8 @@ def _start(words: Sequence[str], addresses: list[str], index: int) -> subprocess
 
 def _end_with_parent() -> None:
     """Ask for SIGTERM when the launcher is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    with contextlib.suppress(AttributeError, OSError):  # a C library without prctl
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:

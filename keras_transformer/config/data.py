@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from keras_transformer.system import check_local
 from keras_transformer.validation import Range, at_least, check_fields, option, require
 
 Algorithm = Literal["unigram", "bpe"]
@@ -51,4 +52,6 @@ class DataConfig:
         for name in ("train", "source", "target"):
             value = getattr(self, name)
             require(bool(value), f"data.{name}", "a non-empty text", value)
+        for name in ("train", "dev"):
+            check_local(getattr(self, name), f"data.{name}")
         check_fields(self, "data")

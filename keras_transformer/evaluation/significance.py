@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,19 @@ class Comparison:
         return dataclasses.asdict(self)
 
 
+def check_seed() -> None:
+    """Check the variable ``SACREBLEU_SEED``.
+
+    Raises:
+        EvaluationError: It is neither a whole number nor none.
+    """
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not seed.isdecimal():
+        raise EvaluationError(
+            f"SACREBLEU_SEED: expected a whole number, or none for a random one, got {seed!r}"
+        )
+
+
 def paired_bootstrap(
     hypotheses: Sequence[str],
     baseline: Sequence[str],
@@ -75,8 +89,9 @@ def paired_bootstrap(
         A comparison for each of BLEU, chrF2 and TER.
 
     Raises:
-        EvaluationError: The counts differ, or the tokenizer cannot be used.
+        EvaluationError: The counts differ, or the tokenizer or the seed cannot be used.
     """
+    check_seed()
     if len(hypotheses) != len(baseline):
         raise EvaluationError(
             f"the translations have {len(hypotheses)} lines, the other system's {len(baseline)}"

@@ -1,4 +1,4 @@
-"""Graceful stop on SIGTERM, which preemption sends, and on Ctrl-C."""
+"""Graceful stop on a signal: preemption, Ctrl-C, a closed terminal, a limit on processor time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+from keras_transformer import system
 from keras_transformer.training.state import TrainingState
 
 
@@ -34,22 +35,25 @@ def check_signal(state: TrainingState) -> None:
 
 @contextlib.contextmanager
 def deferred_signals(state: TrainingState) -> Iterator[None]:
-    """Store SIGTERM and SIGINT in ``state.signal`` until the training can stop.
+    """Store the first stop signal in ``state.signal`` until the training can stop.
 
-    If all steps are saved, a signal stops the training at once. A second signal gets the handler
-    from before the block.
+    If all steps are saved, a signal stops the training at once. A second SIGTERM or SIGINT gets
+    the handler from before the block; SIGHUP and SIGXCPU come more than once by themselves. A
+    signal that the process was started to ignore stays ignored.
 
     Raises:
         Stopped: A signal has arrived, and all steps are saved.
     """
     previous: dict[int, Any] = {
-        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
+        number: signal.getsignal(number) for number in system.stop_signals()
     }
 
     def store(number: int, frame: object) -> None:
-        state.signal = number
-        signal.signal(number, previous[number])
-        if not state.unsaved:
+        first = not state.signal
+        state.signal = state.signal or number
+        if not _repeats(number):
+            signal.signal(number, previous[number] or signal.SIG_DFL)
+        if first and not state.unsaved:
             check_signal(state)
 
     try:
@@ -60,5 +64,10 @@ def deferred_signals(state: TrainingState) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        if state.signal and previous and _repeats(state.signal):
+            signal.signal(state.signal, signal.SIG_IGN)
+        system.restore_handlers(previous)
+
+
+def _repeats(number: int) -> bool:
+    return signal.Signals(number).name in system.REPEATED_SIGNALS

@@ -9,12 +9,14 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_transformer import allocator, environment
 from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.tokenization import choose_tokenization
 from keras_transformer.run import Run
+from keras_transformer.standard_error import tolerant_stderr
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
@@ -31,6 +33,7 @@ from keras_transformer.training.scores import format_scores
 from keras_transformer.training.stopping import Stopped, check_signal, deferred_signals
 
 
+@tolerant_stderr()
 def train(
     config: Config,
     path: Path,
@@ -57,6 +60,7 @@ def train(
         TrainingError: The loss is not finite, or memory is exhausted.
         Stopped: A signal has arrived; the steps taken are saved.
     """
+    environment.check_fit_limits()
     if config.train.dev_sentences:
         # Fail now, not at the first checkpoint.
         choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
@@ -76,6 +80,8 @@ def train(
         run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
+        for line in (*allocator.report(), *environment.arithmetic_settings()):
+            run_log.line(line)
         return Trainer(run, prepared, run_log, distribution).train()
 
 

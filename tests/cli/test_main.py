@@ -44,22 +44,48 @@ def test_exit_status_and_message(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_sigterm_becomes_an_exit(capsys: pytest.CaptureFixture[str]) -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (signal.SIGTERM, "terminated\n"),
+        (signal.SIGHUP, "ended by SIGHUP\n"),
+        (signal.SIGXCPU, "ended by SIGXCPU\n"),
+    ],
+)
+def test_a_stop_signal_becomes_an_exit(
+    number: signal.Signals, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     cleaned = []
 
     def work() -> None:
         try:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
         finally:
+            signal.raise_signal(signal.SIGHUP)  # the shell repeats that of the kernel
             cleaned.append(True)
 
-    with pytest.raises(SystemExit) as ended, cli_main.exit_on_sigterm():
-        work()
-    assert ended.value.code == 143
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (number, signal.SIGHUP)}
+    try:
+        with pytest.raises(SystemExit) as ended, cli_main.exit_on_signals():
+            work()
+        after = signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN
+        assert signal.getsignal(number) == after  # it may come again while the process exits
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert ended.value.code == 128 + number
     assert cleaned == [True]
-    assert capsys.readouterr().err == "terminated\n"
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert capsys.readouterr().err == message
+
+
+def test_a_signal_ignored_by_nohup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with cli_main.exit_on_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_defect_keeps_its_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,6 +155,69 @@ def test_a_closed_output_ends_with_status_141() -> None:
 
     assert process.returncode == 141
     assert message == b""
+
+
+def test_a_closed_standard_error_changes_no_status() -> None:
+    code = (
+        "import sys\n"
+        "from keras_transformer.cli.main import run_main\n"
+        "@run_main('train')\n"
+        "def main(argv):\n"
+        "    print('ready', flush=True); sys.stdin.readline()\n"
+        "    for _ in range(3): print('a line of text', file=sys.stderr)\n"
+        "raise SystemExit(main([]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stderr.close()
+        process.stdin.close()
+
+    assert process.returncode == 0
+
+
+def test_windows_is_sent_to_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "win32")
+        with pytest.raises(UserError, match="^Windows: .*WSL 2"):
+            cli_main.import_tensorflow()
+
+
+def test_the_commands_need_no_module_of_unix() -> None:
+    code = (
+        "import sys, signal, os\n"
+        "for name in ('fcntl', 'resource', 'termios', 'pwd', 'grp'): sys.modules[name] = None\n"
+        "del signal.SIGHUP, signal.SIGXCPU, os.sched_getaffinity, os.confstr\n"
+        "from keras_transformer import train, translate, evaluate, score, export, serve\n"
+        "sys.exit(train.main(['--run', 'gs://bucket/run']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_a_folder_for_temporary_files_the_import_log_is_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(cli_main.tempfile, "TemporaryFile", fail)
+    with cli_main._without_import_log():
+        os.write(2, b"I0000 00:00:1 port.cc:153] hello\n")
+    assert capfd.readouterr().err == "I0000 00:00:1 port.cc:153] hello\n"
 
 
 def test_other_lines_of_the_import_are_shown(capfd: pytest.CaptureFixture[str]) -> None:

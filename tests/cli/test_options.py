@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +16,9 @@ from keras_transformer.cli import options as cli_options
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, build_parser, load_config
 from keras_transformer.config import SECTIONS, Config, ConfigError
+from keras_transformer.environment import set_for_command
 from keras_transformer.presets import PRESETS, preset
+from keras_transformer.system import FileError
 
 ENTRY_POINTS = ("train", "translate", "evaluate", "score")
 
@@ -185,3 +189,48 @@ def test_help_documents_every_field_with_the_values_of_presets() -> None:
             assert f"--{section}.{name} " in text
     assert "Presets: demo 128, tiny 128, small 256, big 1024. (type: int, default: 512)" in text
     assert "null" not in text
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "option"),
+    [
+        ("train", "--run gs://b/run", "--run"),
+        ("train", "--config s3://b/recipe.yaml", "--config"),
+        ("train", "--run r --data.train gs://b/train", "data.train"),
+        ("train", "--run r --data.train d --data.dev s3://b/dev.tsv", "data.dev"),
+        ("translate", "--run r s3://b/text.en", "FILE"),
+        ("translate", "--run r --output gs://b/text.de", "--output"),
+        ("translate", "--run r --prefix gs://b/prefix", "--prefix"),
+        ("translate", "--run r --attention gs://b/a.npz", "--attention"),
+        ("evaluate", "--run r --source a --reference b gs://b/ref", "--reference"),
+        ("evaluate", "--run r --data https://host/test.tsv", "--data"),
+        ("evaluate", "--hypotheses gs://b/h --reference b", "--hypotheses"),
+        ("score", "--run r --source a --target gs://b/t", "--target"),
+        ("export", "--run r --to s3://b/models/en-de", "--to"),
+        ("serve", "gs://b/models/en-de", "DIR"),
+    ],
+)
+def test_an_address_is_refused_by_every_option(
+    name: str, words: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert importlib.import_module(f"keras_transformer.{name}").main(words.split()) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    prefix = f"keras_transformer.{name}: error: "
+    assert line.startswith(f"{prefix}{option}: expected a path on this machine, got ")
+
+
+def test_an_address_in_a_recipe_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("data: {train: 'gs://bucket/train'}\n")
+    with pytest.raises(FileError, match="^data.train: expected a path on this machine"):
+        options("--config", str(recipe)).config()
+
+
+def test_no_variable_becomes_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    set_for_command()
+    assert not build_parser("train", "", tuple(SECTIONS)).default_env

@@ -63,3 +63,13 @@ def test_outputs_that_differ_in_number_are_refused_with_both_counts() -> None:
         paired_bootstrap(GOOD, POOR[:-1], REFERENCES, "en")
     with pytest.raises(EvaluationError, match="have 2 lines, the reference has 60"):
         paired_bootstrap(GOOD[:2], POOR[:2], REFERENCES, "en")
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1", "1.5", ""])
+def test_a_wrong_seed_is_named(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(EvaluationError, match=f"SACREBLEU_SEED: expected .*, got '{seed}'$"):
+        paired_bootstrap(GOOD, POOR, REFERENCES, "en")
+    for valid in ("7", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", valid)
+        paired_bootstrap(GOOD[:3], POOR[:3], [REFERENCES[0][:3]], "en", resamples=2)

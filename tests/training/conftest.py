@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from keras_transformer.config import Config, from_dict
-from keras_transformer.optional_dependencies import missing
+from keras_transformer.optional_dependencies import unusable
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
 from keras_transformer.training.reporting import curves
@@ -100,7 +100,7 @@ def complete(reversal: Reversal, tmp_path_factory: pytest.TempPathFactory) -> Ru
         ema_decay=0.5,
         keep_best=2,
         clip_norm=0.5,
-        tensorboard=not missing(["tensorboard", "matplotlib"]),
+        tensorboard=not unusable(["tensorboard", "matplotlib"]),
     )
     return trainer.train(config, tmp_path_factory.mktemp("runs") / "complete")
 

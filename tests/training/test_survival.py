@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import random
+import resource
 import signal
 import subprocess
 import sys
+import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +172,101 @@ def test_a_preempted_run_saves_and_exits_in_time(reversal: Reversal, tmp_path: P
     whole = tmp_path / "whole"
     trainer.train(with_train(reversal(**stateful), max_steps=step + 5), whole)
     assert_same(run, whole)
+
+
+class Terminal:
+    """A terminal in which a command runs as in a window.
+
+    Args:
+        words: The command.
+        prepare: Called in its process before it starts.
+    """
+
+    def __init__(self, words: list[str], prepare: Callable[[], None] = lambda: None) -> None:
+        self._screen, inner = pty.openpty()
+
+        def begin() -> None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that closing it sends SIGHUP
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            prepare()
+
+        self.process = subprocess.Popen(
+            words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True, preexec_fn=begin
+        )
+        os.close(inner)
+
+    def close(self) -> None:
+        """Close the window."""
+        os.close(self._screen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_closed_terminal_ends_the_run_saved(
+    reversal: Reversal, tmp_path: Path, workers: int
+) -> None:
+    run = tmp_path / "run"
+    config = reversal(**STATEFUL | {"max_steps": 4000, "patience": 0, "checkpoint_every": 2000})
+    terminal = Terminal(command(config, run, "--workers", str(workers)))
+    wait_for_text(run, "step 3/", terminal.process)
+    terminal.close()
+    assert terminal.process.wait(60) == 128 + signal.SIGHUP
+    step = int(last_checkpoint(run)["optimizer/0/.ATTRIBUTES/VARIABLE_VALUE"])
+    assert 3 <= step < 2000
+    log = (run / "log.txt").read_text(encoding="utf-8")
+    assert f"stopped by SIGHUP; saved at step {step}, continue with --resume" in log
+
+
+@pytest.mark.slow
+def test_under_nohup_the_run_goes_on_without_its_terminal(
+    reversal: Reversal, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    config = reversal(**STATEFUL | {"max_steps": 300, "patience": 0, "checkpoint_every": 100})
+    terminal = Terminal(command(config, run), lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_for_text(run, "step 3/", terminal.process)
+    terminal.close()  # each line and each move of the progress bar fails from now on
+    assert terminal.process.wait(300) == 0
+    log = (run / "log.txt").read_text(encoding="utf-8")
+    assert "step 300/300" in log
+    assert "done: 300 steps" in log
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_without_the_reader_of_its_log(reversal: Reversal, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = reversal(**STATEFUL | {"max_steps": 100, "patience": 0, "checkpoint_every": 50})
+    process = subprocess.Popen(command(config, run), stderr=subprocess.PIPE, text=True)
+    next(line for line in process.stderr if line.startswith("step 3/"))
+    process.stderr.close()  # as by `| head`
+    assert process.wait(300) == 0
+    assert "done: 100 steps" in (run / "log.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_limit_on_processor_time_ends_the_run_saved(reversal: Reversal, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = reversal(
+        **STATEFUL | {"max_steps": 100_000, "patience": 0, "checkpoint_every": 99_999}
+    )
+    process = subprocess.Popen(
+        command(config, run),
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (40, 120)),
+    )
+    assert process.wait(300) == 128 + signal.SIGXCPU
+    assert int(last_checkpoint(run)["optimizer/0/.ATTRIBUTES/VARIABLE_VALUE"]) > 0
+
+
+def wait_for_text(run: Path, text: str, process: Any) -> None:
+    """Wait until log.txt contains a text."""
+    deadline = time.monotonic() + 120
+    log = run / "log.txt"
+    while time.monotonic() < deadline and process.poll() is None:
+        if log.exists() and text in log.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{text!r} did not appear")
 
 
 @pytest.mark.slow

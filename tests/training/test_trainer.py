@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_transformer.data.errors import DataError
 from keras_transformer.evaluation.errors import EvaluationError
 from keras_transformer.inference.translator import Translator
-from keras_transformer.optional_dependencies import missing
+from keras_transformer.optional_dependencies import unusable
 from keras_transformer.run import Run, RunError
 from keras_transformer.training import trainer
 from keras_transformer.training.errors import TrainingError
@@ -36,7 +36,7 @@ def test_a_run_leaves_a_complete_folder(complete: Run) -> None:
         "best",
         "dev.translations.txt",
     }
-    assert ("curves.png" in names) == (not missing(["matplotlib"]))
+    assert ("curves.png" in names) == (not unusable(["matplotlib"]))
     assert ("tensorboard" in names) == complete.config.train.tensorboard
     found = records(complete)
     assert [record["step"] for record in found] == [1, 2, 3, 4, 4, 4]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer import system
-from keras_transformer.optional_dependencies import install_command, missing
+from keras_transformer.optional_dependencies import install_command, unusable
 from keras_transformer.training.scores import is_checkpoint, selection_score
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ def write(
     if not (records or steps):
         return
     file = path / FILE
-    if missing(["matplotlib"]):
+    problems = unusable(["matplotlib"])
+    if problems:
         command = install_command(["matplotlib"])
-        log(f"{file}: not drawn: run {command}, then train with --resume to draw it")
+        install = f"run {command}, then train with --resume to draw it"
+        log(f"{file}: not drawn: {problems['matplotlib'] or install}")
         return
     try:
         picture = figure(records, steps, best_by)

@@ -45,6 +45,11 @@ class ProgressBar:
             self._bar.set_postfix_str(metrics(), refresh=False)
         self._bar.update(step - self._bar.n)
 
+    @property
+    def shown(self) -> bool:
+        """Whether the bar is drawn; ``TQDM_DISABLE`` hides it."""
+        return not self._bar.disable
+
     def close(self) -> None:
         """Leave the bar on the screen and continue below it."""
         self._bar.close()
@@ -52,7 +57,9 @@ class ProgressBar:
 
 @contextlib.contextmanager
 def progress_bar(total: int, done: int, silent: bool = False) -> Iterator[ProgressBar | None]:
-    """Show a progress bar on standard error; yield None if that is not a terminal.
+    """Show a progress bar on standard error; yield None if none is shown.
+
+    There is none where standard error is no terminal, and where tqdm is disabled.
 
     Args:
         total: Steps of the whole run.
@@ -65,6 +72,6 @@ def progress_bar(total: int, done: int, silent: bool = False) -> Iterator[Progre
     with logging_redirect_tqdm():  # warnings of libraries are printed above the bar too
         bar = ProgressBar(total, done)
         try:
-            yield bar
+            yield bar if bar.shown else None
         finally:
             bar.close()

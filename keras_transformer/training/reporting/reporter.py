@@ -26,7 +26,9 @@ class Reporter:
         self._dev_set = dev_set
         self._writes = writes
         self._tensorboard = (
-            TensorBoardWriter(run.path) if writes and run.config.train.tensorboard else None
+            TensorBoardWriter(run.path, run_log.line)
+            if writes and run.config.train.tensorboard
+            else None
         )
 
     def truncate(self, step: int) -> None:

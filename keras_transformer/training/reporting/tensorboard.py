@@ -7,7 +7,7 @@ into one chart: ``train``, ``dev``, and for the averages at the end, ``average``
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,10 +47,12 @@ class TensorBoardWriter:
 
     Args:
         path: The run folder.
+        log: Called with a line about a picture that cannot be drawn.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, log: Callable[[str], None] = lambda line: None) -> None:
         self._folder = path / FOLDER
+        self._log = log
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def train(self, step: int, metrics: dict[str, float]) -> None:
@@ -77,8 +79,20 @@ class TensorBoardWriter:
             if examples:
                 tf.summary.text("translations", markdown_table(examples))
             for number, one in enumerate(attention, start=1):
-                tf.summary.image(f"attention/{number}", _pixels(attention_figure(one)))
+                pixels = self._drawn(one)
+                if pixels is None:
+                    break
+                tf.summary.image(f"attention/{number}", pixels)
         self._writer("dev").flush()
+
+    def _drawn(self, attention: Attention) -> np.ndarray | None:
+        """Return the pixels of an attention map, or log why there are none."""
+        try:
+            return _pixels(attention_figure(attention))
+        except Exception as error:  # Matplotlib and its fonts may raise anything
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            self._log(f"{self._folder}: attention not drawn: {reason[0]}")
+            return None
 
     def average(self, kind: str, step: int, scores: dict[str, float]) -> None:
         """Write the scores of averaged weights.

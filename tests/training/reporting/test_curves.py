@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from pathlib import Path
@@ -103,3 +104,16 @@ def test_without_matplotlib_a_line_names_the_command_to_install_it(
     assert line.startswith(f"{tmp_path / 'curves.png'}: not drawn")
     assert 'pip install "keras-translate[plots]"' in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("'inline' is not a valid value"), AttributeError()])
+def test_a_matplotlib_that_cannot_be_imported_does_not_stop_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(name: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    log: list[str] = []
+    curves.write(tmp_path, RECORDS, [], "bleu", log.append)
+    assert log == [f"{tmp_path / 'curves.png'}: not drawn: {str(error) or 'AttributeError'}"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import sys
@@ -84,3 +85,13 @@ def test_no_bar_without_a_terminal_or_on_other_workers(
     with progress_bar(10, done=0, silent=silent) as one:
         assert one is None
     assert sys.stderr.getvalue() == ""
+
+
+def test_no_bar_where_tqdm_is_disabled(
+    terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = terminal()
+    monkeypatch.setattr(module, "tqdm", functools.partial(module.tqdm, disable=True))
+    with progress_bar(10, done=0) as one:
+        assert one is None  # so that lines are printed
+    assert screen.getvalue() == ""

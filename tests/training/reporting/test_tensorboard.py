@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.inference.alignment import Attention
-from keras_transformer.optional_dependencies import MissingError, missing
+from keras_transformer.optional_dependencies import MissingError, unusable
 from keras_transformer.run import Run
 from keras_transformer.training import trainer
 from keras_transformer.training.reporting import reporter, tensorboard
@@ -20,7 +20,7 @@ from keras_transformer.training.scores import Example
 from tests.training.helpers import Reversal, with_train
 
 needs_both = pytest.mark.skipif(
-    bool(missing(["tensorboard", "matplotlib"])), reason="tensorboard and matplotlib are optional"
+    bool(unusable(["tensorboard", "matplotlib"])), reason="tensorboard and matplotlib are optional"
 )
 
 
@@ -92,7 +92,7 @@ def test_a_missing_package_is_named_before_anything_is_written(
 
 
 def test_a_package_that_cannot_be_imported_is_missing() -> None:
-    assert missing(["math", "no_such_library", "json"]) == ["no_such_library"]
+    assert unusable(["math", "no_such_library", "json"]) == {"no_such_library": ""}
 
 
 @needs_both
@@ -107,6 +107,24 @@ def test_attention_is_drawn_with_a_row_for_each_token_and_its_text() -> None:
     assert pixels.shape[0] == 1
     assert pixels.shape[-1] == 3
     assert pixels.min() < 128 < pixels.max()
+
+
+def test_attention_that_cannot_be_drawn_does_not_stop_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard")
+
+    def fail(attention: Attention) -> None:
+        raise RuntimeError("no font\nmore")
+
+    monkeypatch.setattr(tensorboard, "attention_figure", fail)
+    attention = Attention(("a",), ("b",), np.ones((1, 1), np.float32), (0,), (0,))
+    log: list[str] = []
+    writer = tensorboard.TensorBoardWriter(tmp_path, log.append)
+    writer.dev(1, {"dev_loss": 2.0}, [Example("a", "b", "c")], [attention, attention])
+    writer.close()
+    assert log == [f"{tmp_path / 'tensorboard'}: attention not drawn: no font"]
+    assert events(tmp_path) == {("dev", "loss"): [1], ("dev", "translations"): [1]}
 
 
 # The run `complete` has a progress line and a checkpoint in each step.
@@ -156,7 +174,7 @@ def test_a_killed_run_continues_without_repeated_or_later_steps(complete_resumed
 @pytest.mark.parametrize("writes", [True, False])
 def test_only_the_chief_writes(trained: Run, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(reporter, "TensorBoardWriter", lambda path: made.append(path))
+    monkeypatch.setattr(reporter, "TensorBoardWriter", lambda path, log: made.append(path))
     run = dataclasses.replace(trained, config=with_train(trained.config, tensorboard=True))
     reporter.Reporter(run, RunLog(run.path, silent=True), None, writes)
     assert made == [trained.path] * writes

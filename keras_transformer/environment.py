@@ -1,0 +1,160 @@
+"""Environment variables and settings files of TensorFlow, Keras and the other libraries.
+
+The commands replace those that would change or break them. In a program that uses the library
+they belong to the program; the first import of a Keras module refuses those that cannot work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from pathlib import Path
+
+from keras_transformer.errors import UserError
+from keras_transformer.optional_dependencies import mark_broken
+
+_NEEDED = {
+    "KERAS_BACKEND": "tensorflow",
+    # Keras reads keras.json there, for example the type of the weights; ~/.keras is the user's.
+    "KERAS_HOME": str(Path(__file__).parent / "compat" / "keras_home"),
+    # Keras imports Matplotlib, which fails for the backend of a notebook outside of it.
+    "MPLBACKEND": "Agg",
+    # An empty file: a style of the user, such as text.usetex, needs programs of its own.
+    "MATPLOTLIBRC": os.devnull,
+}
+"""Variables that every command sets."""
+
+_UNWANTED = (
+    "KERAS_MAX_EPOCHS",  # would shorten `fit`
+    "KERAS_MAX_STEPS_PER_EPOCH",
+    "KERAS_NNX_ENABLED",  # of the JAX backend
+    "TF_USE_LEGACY_KERAS",  # Keras 2
+    "JSONARGPARSE_DEFAULT_ENV",  # options from variables, without a word
+)
+"""Variables that every command removes."""
+
+_ARITHMETIC = (
+    "NVIDIA_TF32_OVERRIDE",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ONEDNN_MAX_CPU_ISA",
+    "TF_DETERMINISTIC_OPS",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_SET_ONEDNN_FPMATH_MODE",
+    "TF_XLA_FLAGS",
+    "XLA_FLAGS",
+)
+"""Variables that change rounding or precision; they stay, and the log names them."""
+
+
+class SettingError(UserError):
+    """A variable or settings file with which Keras cannot work as the package needs it."""
+
+
+def set_for_command() -> None:
+    """Set what a command needs and remove what would change it, before Keras is imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.update(_NEEDED)
+    for name in _UNWANTED:
+        os.environ.pop(name, None)
+
+
+def leave_out_broken_matplotlib() -> None:
+    """Let Keras do without a Matplotlib whose import fails.
+
+    Keras imports it where it is installed, and accepts no error but ImportError. A picture is
+    optional in every command.
+    """
+    for name in ("matplotlib", "matplotlib.pyplot"):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            return
+        except Exception as error:
+            mark_broken(name, error)
+            return
+
+
+def import_keras() -> None:
+    """Import Keras and check its backend and its default type.
+
+    Raises:
+        SettingError: A variable or settings file gives it another backend or type, or stops its
+            import; the message names it.
+    """
+    try:
+        keras = importlib.import_module("keras")
+        backend, floatx = keras.config.backend(), keras.config.floatx()
+    except Exception as error:
+        culprit = _culprit(str(error))
+        if culprit is None:
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise SettingError(
+            f"{culprit} stops the import of Keras ({lines[-1].partition(';')[0]}); "
+            f"{_way_out(culprit)}"
+        ) from error
+    if backend != "tensorflow":
+        variable = os.environ.get("KERAS_BACKEND")
+        culprit = f"KERAS_BACKEND={variable}" if variable else f"{_keras_json()}: backend {backend}"
+        raise SettingError(f"{culprit}: expected tensorflow; {_way_out(culprit)}")
+    # Losses and metrics convert token ids to this type; 16 bits round those above 256 or 2,048.
+    if floatx not in ("float32", "float64"):
+        raise SettingError(
+            f"floatx {floatx} (in {_keras_json()}, or by keras.config.set_floatx): expected "
+            "float32, since token ids are converted to it"
+        )
+
+
+def _culprit(message: str) -> str | None:
+    """Return the setting that made the import of Keras fail with ``message``, if there is one."""
+    for name, usual in (("MPLBACKEND", None), ("KERAS_BACKEND", "tensorflow")):
+        value = os.environ.get(name)
+        if value and value != usual and (usual is not None or value in message):
+            return f"{name}={value}"
+    for name in ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH"):
+        if not os.environ.get(name, "0").isdecimal():
+            return f"{name}={os.environ[name]}"
+    for name in ("TF_USE_LEGACY_KERAS", "KERAS_NNX_ENABLED"):
+        if os.environ.get(name, "").lower() in ("true", "1"):
+            return f"{name}={os.environ[name]}"
+    return str(_keras_json()) if _keras_json().is_file() else None
+
+
+def _way_out(culprit: str) -> str:
+    name = culprit.partition("=")[0]
+    if name.isupper():
+        return f"unset {name} and start Python again"
+    return "change it and start Python again"
+
+
+def _keras_json() -> Path:
+    """Return the path of Keras' settings file."""
+    home = os.environ.get("KERAS_HOME")
+    with contextlib.suppress(RuntimeError):  # no home directory
+        return (Path(home) if home else Path.home() / ".keras") / "keras.json"
+    return Path("keras.json")
+
+
+def check_fit_limits() -> None:
+    """Check that Keras does not shorten `fit`, which a run counts on.
+
+    Raises:
+        SettingError: A limit is set; the message names its variable.
+    """
+    keras = importlib.import_module("keras")
+    for name in ("max_epochs", "max_steps_per_epoch"):
+        limit = getattr(keras.config, name, lambda: None)()
+        if limit is not None:
+            raise SettingError(
+                f"KERAS_{name.upper()}={limit} (or keras.config.set_{name}): it would shorten the "
+                "training; use train.max_steps instead"
+            )
+
+
+def arithmetic_settings() -> list[str]:
+    """Return a line for the log about variables that change rounding or precision."""
+    found = [f"{name}={os.environ[name]}" for name in _ARITHMETIC if os.environ.get(name)]
+    if not found:
+        return []
+    return [f"set in the environment, changes rounding or precision: {', '.join(found)}"]
