@@ -126,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 group, lambda trial: run(trial, runs, options.lines), log, size, _print
             )
     except KeyboardInterrupt:
+        log.close()
         kill_all()
         print("interrupted; the same command goes on", file=sys.stderr, flush=True)
         os._exit(130)  # threads still wait for the killed processes

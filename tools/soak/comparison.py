@@ -34,8 +34,11 @@ def check_same_run(ours: Path, theirs: Path, every: int) -> None:
         TrialError: Names the differences.
     """
     log = (ours / "log.txt").read_text(encoding="utf-8")
-    records = [read_records(run / "metrics.jsonl") for run in (ours, theirs)]
-    found = metric_differences(*records, resumed_between(log, every))
+    found = metric_differences(
+        read_records(ours / "metrics.jsonl"),
+        read_records(theirs / "metrics.jsonl"),
+        resumed_between(log, every),
+    )
     steps = [checkpoint_steps(run) for run in (ours, theirs)]
     found += _sequence_differences("checkpoints", *steps)
     for step in sorted(set(steps[0]) & set(steps[1])):  # the average is made of all of them

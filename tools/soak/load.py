@@ -188,11 +188,11 @@ class Client:
             status, reply = self._send(bad.method, path, bad.body)
         except (BrokenPipeError, ConnectionResetError):  # refused before all of it was sent
             self._close()
-            self._tally.count("bad, refused early")
+            self._tally.count("bad refused early")
             return
         right = 400 <= status < 500 or status in REFUSED
         fault = "" if right else f"{bad.name}: {reply[:200]!r}"
-        self._tally.count("bad, refused" if right else f"bad, status {status}", fault)
+        self._tally.count("bad refused" if right else f"bad answered {status}", fault)
 
     def _send(self, method: str, path: str, body: bytes, slow: bool = False) -> tuple[int, bytes]:
         """Send a request over the connection and return status and body of the reply.
@@ -259,7 +259,7 @@ class Client:
         finally:
             connection.close()
         right = status == 408 or status in REFUSED
-        self._tally.count(f"stalled, status {status}", "" if right else f"{reply[:200]!r}")
+        self._tally.count(f"stalled {status}", "" if right else f"{reply[:200]!r}")
 
 
 def translations(reply: dict[str, Any]) -> list[str]:

@@ -24,6 +24,7 @@ LONGEST = 600.0
 _MARK = "KERAS_TRANSFORMER_SOAK"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _running: dict[str, Process] = {}
+_ending = threading.Event()
 
 
 class Process:
@@ -38,6 +39,8 @@ class Process:
     """
 
     def __init__(self, module: str, words: Sequence[str]) -> None:
+        if _ending.is_set():
+            raise TrialError("interrupted")
         self.mark = uuid.uuid4().hex
         environment = os.environ | {
             _MARK: self.mark,
@@ -149,7 +152,8 @@ def _kill(pid: int) -> None:
 
 
 def kill_all() -> None:
-    """Kill all processes that still run."""
+    """Kill all processes that still run, and start no more."""
+    _ending.set()
     for process in list(_running.values()):
         process.kill()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def report(results: Iterable[Result], seed: int, seconds: float) -> dict[str, An
         "processor": processor(),
         "seconds": round(seconds, 1),
         "kinds": _kinds(found),
+        "moments": _moments(found),
         "failures": [
             {"trial": result.name, "seed": result.seed, "failure": result.failure}
             for result in found
@@ -78,6 +80,12 @@ def _kinds(results: Sequence[Result]) -> list[dict[str, Any]]:
         row["failed"] += bool(result.failure)
         row["seconds"] = round(row["seconds"] + result.seconds, 1)
     return list(rows.values())
+
+
+def _moments(results: Sequence[Result]) -> dict[str, int]:
+    """Return the number of kills by what was going on."""
+    kills = [kill for result in results for kill in result.details.get("kills", [])]
+    return dict(Counter(kill.split()[0] for kill in kills).most_common())
 
 
 def processor() -> str:
@@ -113,6 +121,9 @@ def table(values: dict[str, Any]) -> str:
     outcome = f"Failed: {', '.join(names)}." if names else "All trials passed."
     processor_name = f", {values['processor']}" if values["processor"] else ""
     machine = f"{values['cores']} cores{processor_name}"
+    if values["moments"]:
+        moments = ", ".join(f"{name} {count}" for name, count in values["moments"].items())
+        lines += ["", f"Kills by moment: {moments}."]
     return "\n".join([*lines, "", f"{outcome} Seed {values['seed']}, {machine}."])
 
 

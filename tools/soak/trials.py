@@ -42,7 +42,7 @@ class Trial:
     @property
     def name(self) -> str:
         """Name of the trial, also that of its folder."""
-        return f"{self.section}-{self.kind}-{self.index}"
+        return f"{self.section}-{self.kind}-{self.index}".replace(" ", "-")
 
     def random(self) -> random.Random:
         """Return a generator that depends on the seed and the name."""
@@ -84,6 +84,7 @@ class TrialLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._closed = False
 
     def results(self) -> list[Result]:
         """Return the finished trials; a truncated last line is ignored."""
@@ -98,14 +99,23 @@ class TrialLog:
             found[result.name, result.seed, result.count] = result
         return list(found.values())
 
-    def add(self, result: Result) -> None:
-        """Append a result."""
+    def add(self, result: Result) -> bool:
+        """Append a result; return false if the log is closed."""
         line = json.dumps(vars(result), ensure_ascii=False) + "\n"
-        with self._lock, self._path.open("a+b") as file:
-            # After a kill in the middle of a line, the next one begins on its own.
-            if file.tell() and not self._ends_with_newline():
-                line = "\n" + line
-            file.write(line.encode())
+        with self._lock:
+            if self._closed:
+                return False
+            with self._path.open("a+b") as file:
+                # After a kill in the middle of a line, the next one begins on its own.
+                if file.tell() and not self._ends_with_newline():
+                    line = "\n" + line
+                file.write(line.encode())
+        return True
+
+    def close(self) -> None:
+        """Take no more results: trials fail when the test itself is interrupted."""
+        with self._lock:
+            self._closed = True
 
     def _ends_with_newline(self) -> bool:
         with self._path.open("rb") as file:
@@ -157,8 +167,8 @@ def run_all(
         if done is not None:
             return done
         result = run_one(trial, run)
-        log.add(result)
-        report(result)
+        if log.add(result):
+            report(result)
         return result
 
     pool = ThreadPoolExecutor(jobs)

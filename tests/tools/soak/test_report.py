@@ -10,7 +10,8 @@ import pytest
 from tools.soak.report import BEGIN, DOCUMENT, END, RESULTS, report, save, table, with_section
 from tools.soak.trials import Result
 
-PASSED = Result("training-device-1", "training", "device", 3, 5, "", 20.0)
+KILLS = {"kills": ["time 0.5", "best 0.1 + 3 ms", "time 0.2 (worker)"]}
+PASSED = Result("training-device-1", "training", "device", 3, 5, "", 20.0, KILLS)
 FAILED = Result("training-device-2", "training", "device", 3, 4, "step 8 differs", 10.5)
 SERVER = Result(
     "server-load-1",
@@ -60,6 +61,7 @@ def test_the_table_has_a_row_for_each_kind_and_the_figures_of_the_server() -> No
     assert "| training | device | 2 | 9 kills | 1 | 30 |" in lines
     assert "| server | load | 1 | 600 s of load | 0 | 640 |" in lines
     assert "| p99 ms | 93.0 |" in lines
+    assert "Kills by moment: time 2, best 1." in lines
     assert "| requests | 70,000 answered, 12 refused 503 |" in lines
     assert lines[-1].startswith("Failed: training-device-2 (seed 3). Seed 3, ")
 

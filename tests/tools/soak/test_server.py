@@ -124,7 +124,7 @@ GOOD = {
         ({"growth": 0.5, "seconds": 30}, ""),  # too short to judge
         ({"replies": {"200": 9, "500": 1}}, "1 replies with status 500"),
         ({"replies": {"504": 2}}, "2 replies with status 504"),
-        ({"outcomes": {"bad, refused": 5}}, "no request was answered"),
+        ({"outcomes": {"bad refused": 5}}, "no request was answered"),
         ({"swaps": 0}, "no version was replaced"),
     ],
 )

@@ -107,6 +107,14 @@ def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path) -> None:
     ]
 
 
+def test_a_closed_log_takes_no_failures_of_an_interrupt(tmp_path: Path) -> None:
+    log = TrialLog(tmp_path / "trials.jsonl")
+    log.close()
+    reported: list[Result] = []
+    run_all([TRIAL], Runner(TRIAL.name), log, 1, reported.append)
+    assert log.results() == reported == []
+
+
 @pytest.mark.parametrize("changed", [{"seed": 2}, {"count": 6}])
 def test_another_seed_or_size_is_another_trial(tmp_path: Path, changed: dict[str, int]) -> None:
     log = TrialLog(tmp_path / "trials.jsonl")
