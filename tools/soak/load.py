@@ -22,7 +22,7 @@ TRIES = 20
 REFUSED = (429, 503)
 
 _KINDS = {"short": 40, "good": 40, "bad": 12, "slow": 4, "vanish": 3.7, "stall": 0.3}
-_THINK = 0.1  # seconds between two requests of a client, on average
+_THINK = 0.25  # seconds between two requests of a client, on average
 _TIMEOUT = 90.0
 
 

@@ -28,6 +28,7 @@ _FIGURES = (
     "memory at the end, MB",
     "swaps",
     "damaged versions",
+    "longest loading, s",
 )
 
 

@@ -174,7 +174,7 @@ def measured(words: list[str], run: Path) -> Reference:
     return Reference(run, startup, seconds, checkpoint_steps(run)[-1], peak)
 
 
-def phrasebook_run(folder: Path, seed: int, steps: int = 150) -> Path:
+def phrasebook_run(folder: Path, seed: int, steps: int = 100) -> Path:
     """Train a tiny network on the built-in corpus, unless that is done; return the run folder.
 
     Raises:

@@ -69,6 +69,7 @@ def loaded(trial: Trial, runs: Runs) -> dict[str, Any]:
         figures = summary(tally, memory, trial.count) | {
             "swaps": swapper.swaps,
             "damaged versions": swapper.damaged,
+            "longest loading, s": round(swapper.longest, 1),
             "replies": count_replies(_metrics(url)),
         }
         process.send(signal.SIGTERM)
@@ -81,7 +82,7 @@ def loaded(trial: Trial, runs: Runs) -> dict[str, Any]:
         faults.append(f"the server ended with status {status}\n{process.log[-1500:]}")
     if faults:
         (runs.folder / "server.log").write_text(process.log, encoding="utf-8")
-        raise TrialError(f"{len(faults)} faults: " + "; ".join(faults[:5]))
+        raise TrialError(f"{len(faults)} faults: " + "; ".join(faults[:5]), figures)
     shutil.rmtree(folder)
     return figures
 

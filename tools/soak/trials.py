@@ -18,7 +18,16 @@ CHAIN = 5
 
 
 class TrialError(Exception):
-    """A result that differs from the expected one; the message says how."""
+    """A result that differs from the expected one; the message says how.
+
+    Args:
+        message: The difference.
+        details: Facts about the trial, kept with its result.
+    """
+
+    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or {}
 
 
 @dataclass(frozen=True)
@@ -180,11 +189,12 @@ def run_all(
 
 def run_one(trial: Trial, run: Run) -> Result:
     """Run a trial; any error is its failure."""
-    started, failure, details = time.monotonic(), "", {}
+    started, failure = time.monotonic(), ""
+    details: dict[str, Any] = {}
     try:
         details = run(trial)
     except TrialError as error:
-        failure = str(error)
+        failure, details = str(error), error.details
     except Exception as error:  # a fault of the test itself must not end the others
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}:{last.lineno}"

@@ -16,7 +16,7 @@ from keras_transformer.system import partial_path
 from tools.soak.answers import Answers, Timeline
 
 DAMAGES = ("short graph", "empty graph", "short weights", "no weights", "no index")
-LOADING = 60.0
+LOADING = 180.0
 """Longest time in seconds in which a server has to load a version."""
 
 
@@ -79,6 +79,7 @@ class Swapper:
         self.faults: list[str] = []
         self.swaps = 0
         self.damaged = 0
+        self.longest = 0.0
         self._folder, self._exports, self._rng = folder, exports, rng
         self._timeline, self._answers = timeline, answers
         self._stop = threading.Event()
@@ -127,11 +128,13 @@ class Swapper:
             self.faults.append(f"version {version} ({kind}): expected END, got {state}")
 
     def _replace(self, old: int, new: int) -> None:
+        started = time.monotonic()
         self._place(new)
         state = self._wait(new, ("AVAILABLE", "END"))
         if state != "AVAILABLE":
             self.faults.append(f"version {new}: expected AVAILABLE, got {state}")
             return
+        self.longest = max(self.longest, time.monotonic() - started)
         shutil.rmtree(self._folder / str(old))
         shutil.rmtree(self._folder / str(old + 1))  # the damaged one
         self._wait(old, ("UNLOADING", "END", "unknown"))

@@ -71,7 +71,7 @@ class Runner:
     def __call__(self, trial: Trial) -> dict[str, Any]:
         self.ran.append(trial.name)
         if trial.name == self._failing:
-            raise TrialError("other values")
+            raise TrialError("other values", {"p50 ms": 3.0})
         return {"kills": ["time 0.5"]}
 
 
@@ -91,6 +91,7 @@ def test_a_failure_stays_a_failure_in_a_second_call(tmp_path: Path) -> None:
     run_all(trials, Runner("signals-SIGINT-2"), log, 1, lambda result: None)
     results = run_all(trials, Runner(), log, 1, lambda result: None)
     assert [result.failure for result in results] == ["", "other values"]
+    assert results[1].details == {"p50 ms": 3.0}
 
 
 def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path) -> None:
