@@ -34,7 +34,7 @@ MEMORY_GROWTH = 0.05
 JUDGED_SECONDS = 300.0
 """A shorter load says nothing about growth: the allocator has not settled."""
 
-_OPTIONS = ("--port", "0", "--timeout_s", "10", "--max_body_mb", "1", "--max_text_kb", "16")
+_OPTIONS = ("--port", "0", "--timeout_s", "20", "--max_body_mb", "1", "--max_text_kb", "16")
 _QUEUE = ("--max_queue", "8", "--poll_s", "0.5")
 _WINDOW = 20.0  # seconds of a mean of the memory
 
