@@ -22,7 +22,6 @@ import dataclasses
 import itertools
 import json
 import os
-import platform
 import random
 import re
 import subprocess
@@ -32,8 +31,13 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 from contestants import environments
-from contestants.process import CONTESTANTS, ROOT, Case, Contestant, Running, prepare
+from contestants.field import Field
+from contestants.process import CONTESTANTS, ROOT, Case, Running, prepare
+from options import add_shared_options
+from report import machine, markdown
 
 sys.path.insert(0, str(ROOT))
 
@@ -62,47 +66,6 @@ def random_sources(lines: list[str], vocabulary: int) -> list[list[int]]:
     dice = random.Random(1)
     lengths = [len(re.findall(r"\w+|[^\w\s]", line)) for line in lines]
     return [[*(dice.randrange(END + 1, vocabulary) for _ in range(n)), END] for n in lengths]
-
-
-class Field:
-    """Contestants started with the same weights.
-
-    Args:
-        arguments: Of the command line.
-        settings: For all of them.
-    """
-
-    def __init__(self, arguments: argparse.Namespace, settings: dict[str, Any]) -> None:
-        chosen = [CONTESTANTS[name] for name in arguments.contestants]
-        pythons = {
-            one: environments.python(arguments.venvs, one.environment)
-            if one.environment
-            else sys.executable
-            for one in chosen
-        }
-        ours = CONTESTANTS["ours"]
-        prepare(ours, sys.executable, settings)
-        for script in dict.fromkeys(one.script for one in chosen if one.environment):
-            one = next(one for one in chosen if one.script == script)
-            converts_itself = one.environment == "opennmt-tf"
-            prepare(one, pythons[one] if converts_itself else sys.executable, settings)
-        self.running = [Running(one, pythons[one], settings) for one in chosen]
-
-    def measure(self, requests: dict[Contestant, dict[str, Any]], repeats: int) -> list[Case]:
-        """Ask all contestants in turn, forwards in one round and backwards in the next."""
-        cases = [Case() for _ in self.running]
-        pairs = list(zip(self.running, cases, strict=True))
-        for turn in range(repeats):
-            for one, case in pairs if turn % 2 == 0 else reversed(pairs):
-                one.ask(requests[one.contestant], case)
-                print(".", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-        return cases
-
-    def end(self) -> None:
-        """End all contestants."""
-        for one in self.running:
-            one.end()
 
 
 def figures(one: Running, case: Case, sentences: int, tokens: int) -> Figures:
@@ -284,22 +247,6 @@ def length_table(rows: list[Figures]) -> str:
     return markdown(head, body)
 
 
-def markdown(head: list[str], body: list[list[str]]) -> str:
-    """Return a Markdown table."""
-    rule = ["---" for _ in head]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *body])
-
-
-def machine() -> dict[str, Any]:
-    """Describe the machine and its load."""
-    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    return {
-        "processor": found[1] if found else platform.processor(),
-        "processors": len(os.sched_getaffinity(0)),
-        "load_before": os.getloadavg()[0],
-    }
-
-
 def parse() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -307,10 +254,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--workload", choices=WORKLOADS, required=True)
     parser.add_argument("--run", type=Path, help="a trained run, for trained")
-    parser.add_argument(
-        "--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), metavar="NAME",
-        help=f"of {', '.join(CONTESTANTS)} (default: all)",
-    )  # fmt: skip
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default: 5)")
     parser.add_argument("--beam", type=int, default=4, help="(default: 4)")
     parser.add_argument("--alpha", type=float, default=0.6, help="length penalty (default: 0.6)")
@@ -328,23 +271,14 @@ def parse() -> argparse.Namespace:
         help="batches side by side, with the processors shared out among them (default: as many "
         "as processors for trained, else 1)",
     )  # fmt: skip
-    parser.add_argument(
-        "--data", type=Path, help="folder with multi30k/ (default: $KERAS_TRANSFORMER_DATA)"
-    )
-    parser.add_argument(
-        "--venvs", type=Path, default=ROOT / ".venv" / "peers",
-        help="folder of the peers' environments (default: .venv/peers)",
-    )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--plot", type=Path, help="picture for length")
+    add_shared_options(parser, CONTESTANTS)
     arguments = parser.parse_args()
     if arguments.workload == "trained" and arguments.run is None:
         parser.error("name a trained run by --run")
     if arguments.workers is None:
         cores = len(os.sched_getaffinity(0))
         arguments.workers = cores if arguments.workload == "trained" else 1
-    default = os.environ.get("KERAS_TRANSFORMER_DATA", ROOT.parent / "shared" / "data")
-    arguments.data = arguments.data or Path(default)
     return arguments
 
 

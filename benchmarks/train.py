@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,9 +23,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 from contestants import environments
 from contestants.process import ROOT, Case, Contestant, Running, command, environment
-from decode import machine, markdown
+from options import add_shared_options
+from report import machine, markdown
 
 sys.path.insert(0, str(ROOT))
 
@@ -231,10 +233,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--model", choices=("tiny", "base"), default="tiny", help="(default: tiny)")
     parser.add_argument(
-        "--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), metavar="NAME",
-        help=f"of {', '.join(CONTESTANTS)} (default: all)",
-    )  # fmt: skip
-    parser.add_argument(
         "--batch_tokens", type=int, default=4_096,
         help="most tokens of a side in a batch; OpenNMT-tf counts padding, ours does not "
         "(default: 4096)",
@@ -245,21 +243,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--waiting", action="store_true", help="instead: how long our --steps wait for data"
     )
-    parser.add_argument(
-        "--data", type=Path, help="folder with multi30k/ (default: $KERAS_TRANSFORMER_DATA)"
-    )
-    parser.add_argument(
-        "--venvs", type=Path, default=ROOT / ".venv" / "peers",
-        help="folder of the peers' environments (default: .venv/peers)",
-    )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="only draw reports of --json")
     parser.add_argument("reports", type=Path, nargs="*", help="for --draw")
+    add_shared_options(parser, CONTESTANTS)
     arguments = parser.parse_args()
     if bool(arguments.draw) != bool(arguments.reports):
         parser.error("--draw and reports: expected both or none of them")
-    default = os.environ.get("KERAS_TRANSFORMER_DATA", ROOT.parent / "shared" / "data")
-    arguments.data = arguments.data or Path(default)
     return arguments
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import random
 import sys
@@ -172,6 +173,23 @@ def positive_number(text: str) -> float:
     return number
 
 
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine by its address or name; no proxy leads there."""
+    if host.rstrip(".").lower().rpartition(".")[2] == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # another name
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def without_password(url: str) -> str:
+    """Return the address of a proxy as messages may show it."""
+    scheme, separator, rest = url.rpartition("//")
+    return scheme + separator + rest.rpartition("@")[2]
+
+
 def predict_path(model: str, version: int | None = None, label: str | None = None) -> str:
     """Return the REST path of ``:predict`` for a model, or for a version of it."""
     path = f"/v1/models/{quote(model, safe='')}"
@@ -192,8 +210,9 @@ def exit_status(program: Callable[[], int | None]) -> int:
         Its status, or 1: the server failed, 2: wrong request, 130: interrupted, 141: output closed.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # UTF-8 in any locale
-            stream.reconfigure(encoding="utf-8")
+        if hasattr(stream, "reconfigure"):
+            # UTF-8 in any locale; names of files that are not UTF-8 are escaped.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         status = program()
         sys.stdout.flush()

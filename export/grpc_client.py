@@ -5,7 +5,9 @@
   cat text.en | python export/grpc_client.py --server host:8500 --model en-de --n-best 3
 
 Each line of input has one line of output, in the same order. Each request has a deadline. It is
-repeated after UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED, never after other errors.
+repeated after UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED, never after other errors. A
+server on this machine is called directly, others through the proxy that grpc_proxy, https_proxy,
+http_proxy and no_proxy name.
 Exit status: 0 done, 1 the server failed or did not reply, 2 it refused the request or an option is
 wrong.
 """
@@ -15,14 +17,25 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
+import re
 import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
-from client import Failure, Retries, TransientFailure, add_options, exit_status
+from client import (
+    Failure,
+    Retries,
+    TransientFailure,
+    add_options,
+    exit_status,
+    is_local,
+    without_password,
+)
 from lines import Prediction, translate
 
 TRANSIENT = {
@@ -80,6 +93,7 @@ class GrpcClient:
         label: A label instead of a version number.
         deadline: Seconds for one attempt.
         retries: How failed requests are repeated.
+        proxy: The proxy that the channel uses, for messages.
     """
 
     def __init__(
@@ -90,7 +104,9 @@ class GrpcClient:
         label: str | None = None,
         deadline: float = 35.0,
         retries: Retries | None = None,
+        proxy: str = "",
     ) -> None:
+        self._route = f" (through the proxy {proxy}; see no_proxy)" if proxy else ""
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         self._model = predict_pb2.PredictRequest().model_spec
         self._model.name = model
@@ -133,7 +149,7 @@ class GrpcClient:
             code = error.code()
             problem = f"model {self._model.name}: {code.name} {error.details()}"
         if code in TRANSIENT:
-            raise TransientFailure(problem)
+            raise TransientFailure(problem + self._route)
         raise Failure(problem, 2 if code in REFUSED else 1)
 
 
@@ -175,13 +191,34 @@ def connect(server: str, certificates: Path | None) -> grpc.Channel:
     Raises:
         Failure: The file cannot be read.
     """
+    options = [*OPTIONS, ("grpc.enable_http_proxy", int(not is_local(_host(server))))]
     if certificates is None:
-        return grpc.insecure_channel(server, OPTIONS)
+        return grpc.insecure_channel(server, options)
     try:
         trusted = certificates.read_bytes()
     except OSError as error:
         raise Failure(f"{certificates}: {error.strerror}", 2) from None
-    return grpc.secure_channel(server, grpc.ssl_channel_credentials(trusted), OPTIONS)
+    return grpc.secure_channel(server, grpc.ssl_channel_credentials(trusted), options)
+
+
+def proxy_of(server: str) -> str:
+    """Return the proxy that gRPC uses for a server, without its password; "" for none."""
+    proxy = _first_set("grpc_proxy", "https_proxy", "http_proxy")
+    direct = _first_set("no_grpc_proxy", "no_proxy")
+    host = _host(server)
+    skipped = any(name and host.endswith(name.strip()) for name in direct.split(","))
+    return "" if skipped or is_local(host) else without_password(proxy)
+
+
+def _first_set(*variables: str) -> str:
+    return next((os.environ[name] for name in variables if os.environ.get(name)), "")
+
+
+def _host(server: str) -> str:
+    """Return the host of a gRPC target such as host:8500 or dns:///host:8500."""
+    if server.startswith("unix:"):
+        return "localhost"
+    return urlsplit(f"//{re.sub('^(?:dns|ipv4|ipv6):(?://[^/]*/)?', '', server)}").hostname or ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -200,7 +237,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         retries = Retries(options.attempts)
         with connect(options.server, options.tls) as channel:
             client = GrpcClient(
-                channel, options.model, options.version, options.label, options.timeout, retries
+                channel,
+                options.model,
+                options.version,
+                options.label,
+                options.timeout,
+                retries,
+                proxy_of(options.server),
             )
             translate(options, client.predict, retries)
 

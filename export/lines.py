@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,71 @@ from client import Failure, Retries
 Prediction = Mapping[str, Any]
 Predict = Callable[[str, Sequence[str]], Sequence[Prediction]]
 
+PATIENCE = 0.02
+"""Seconds without input after which no more lines come at once."""
+
+
+class Lines:
+    """Lines of a UTF-8 file, or of standard input, without their ends, as soon as they arrive.
+
+    Args:
+        path: The file; None: standard input.
+
+    Raises:
+        Failure: While iterating: the file cannot be read, or a line is not UTF-8.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._name = str(path) if path else "standard input"
+        self._file: Any = None
+        self._complete: deque[bytes] = deque()
+        self._rest: list[bytes] = []
+        self._ended = not path and sys.stdin is None  # closed
+
+    def __iter__(self) -> Iterator[str]:
+        number = 0
+        try:
+            with self._open() as self._file:
+                while self._complete or not self._ended:
+                    if not self._complete:
+                        self._read()
+                        continue
+                    number += 1
+                    line = self._complete.popleft()
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                    yield text.removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise Failure(f"{self._name}, line {number}: expected UTF-8, {error}", 2) from None
+        except OSError as error:
+            raise Failure(f"{self._name}: {error.strerror}", 2) from None
+
+    def _open(self) -> contextlib.AbstractContextManager[Any]:
+        if self._path:
+            return self._path.open("rb")
+        return contextlib.nullcontext(sys.stdin.buffer if sys.stdin else None)
+
+    def ready(self) -> bool:
+        """Return whether a line is there at once; another program may wait before the next."""
+        while not (self._complete or self._ended) and self._has_input():
+            self._read()
+        return bool(self._complete)
+
+    def _has_input(self) -> bool:
+        try:
+            return bool(select.select([self._file], [], [], PATIENCE)[0])
+        except (OSError, ValueError):  # no descriptor, or none that can be asked
+            return True
+
+    def _read(self) -> None:
+        data = self._file.read1(2**16)
+        self._ended = not data
+        self._rest.append(data)
+        if self._ended or b"\n" in data:
+            *lines, last = b"".join(self._rest).split(b"\n")
+            self._complete += lines + [last] * (self._ended and bool(last))
+            self._rest = [last]
+
 
 def read(path: Path | None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, or of standard input, without their ends.
@@ -23,24 +89,17 @@ def read(path: Path | None) -> Iterator[str]:
     Raises:
         Failure: The file cannot be read, or a line is not UTF-8.
     """
-    name = str(path) if path else "standard input"
-    try:
-        with path.open("rb") if path else contextlib.nullcontext(sys.stdin.buffer) as stream:
-            for number, line in enumerate(stream, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield text.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise Failure(f"{name}, line {number}: expected UTF-8, {error}", 2) from None
-    except OSError as error:
-        raise Failure(f"{name}: {error.strerror}", 2) from None
+    return iter(Lines(path))
 
 
-def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Group lines by ``size``; the last group may be smaller."""
+def batches(
+    lines: Iterable[str], size: int, ready: Callable[[], bool] = lambda: True
+) -> Iterator[list[str]]:
+    """Group lines by ``size``; a group is smaller at the end, and where no line is ready."""
     group: list[str] = []
     for line in lines:
         group.append(line)
-        if len(group) == size:
+        if len(group) == size or not ready():
             yield group
             group = []
     if group:
@@ -52,6 +111,7 @@ def in_order(
     groups: Iterable[list[str]],
     in_flight: int,
     retries: Retries,
+    ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[Sequence[Prediction]]:
     """Yield the replies for groups in order, with several requests at the same time.
 
@@ -60,13 +120,14 @@ def in_order(
         groups: Read no further than needed.
         in_flight: Greatest number of requests at the same time.
         retries: Stopped after a failure, so that the other requests end soon.
+        ready: Returns whether the next group comes at once; if not, replies are awaited first.
     """
     waiting: deque[Future[Sequence[Prediction]]] = deque()
     with ThreadPoolExecutor(in_flight) as pool:
         try:
             for group in groups:
                 waiting.append(pool.submit(ask, group))
-                if len(waiting) >= in_flight:
+                while waiting and (len(waiting) >= in_flight or not ready()):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -114,14 +175,20 @@ def translate(options: argparse.Namespace, predict: Predict, retries: Retries) -
     size, in_flight = (1, 1) if interactive else (options.batch, options.in_flight)
     number = 1
     try:
-        groups = batches(options.text or read(options.file), size)
-        for reply in in_order(lambda texts: predict(signature, texts), groups, in_flight, retries):
+        lines = Lines(options.file)
+        ready = (lambda: True) if options.text else lines.ready
+        groups = batches(options.text or lines, size, ready)
+        replies = in_order(
+            lambda texts: predict(signature, texts), groups, in_flight, retries, ready
+        )
+        for reply in replies:
             for prediction in reply:
                 if options.n_best and number == 1:
                     _warn_if_fewer(options.n_best, len(prediction["translations"]))
                 for text in rows(prediction, options.scores, options.n_best, number):
-                    print(text, flush=interactive)
+                    print(text)
                 number += 1
+            sys.stdout.flush()  # a program may wait for it
     except KeyError as error:
         expected = "translations and scores" if options.n_best else "translation and score"
         raise Failure(

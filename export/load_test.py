@@ -6,9 +6,9 @@
 Without --rate each connection sends its next request after the last reply (closed loop), which
 measures the greatest throughput. With --rate requests start at fixed times (open loop), and
 latency counts from the time when a request was due, so it includes the wait for a free
-connection. Requests are not repeated. The default server is this machine's. Exit status: 0 done,
-1 requests failed or none had a reply, 2 the server refuses them (no such model or signature) or an
-option is wrong.
+connection. Requests are not repeated. The default server is this machine's. No proxy is used,
+whatever http_proxy says. Exit status: 0 done, 1 requests failed or none had a reply, 2 the server
+refuses them (no such model or signature) or an option is wrong.
 """
 
 from __future__ import annotations

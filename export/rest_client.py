@@ -5,8 +5,9 @@
   cat text.en | python export/rest_client.py --url http://host:8501 --model en-de --n-best 3
 
 Each line of input has one line of output, in the same order. Requests are repeated after 429,
-503, 504 and broken connections, never after other errors. Exit status: 0 done, 1 the server
-failed or did not reply, 2 it refused the request or an option is wrong.
+502, 503, 504 and broken connections, never after other errors. A server on this machine is called
+directly, others through the proxy that http_proxy, https_proxy and no_proxy name. Exit status: 0
+done, 1 the server failed or did not reply, 2 it refused the request or an option is wrong.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from client import (
@@ -27,13 +29,17 @@ from client import (
     add_options,
     add_url,
     exit_status,
+    is_local,
     positive_number,
     predict_path,
+    without_password,
 )
 from lines import translate
 
-# Overload; a model that is being replaced; a timeout in the server.
-TRANSIENT = {429, 503, 504}
+# Overload; a model that is being replaced; a broken connection or a timeout behind a proxy.
+TRANSIENT = {429, 502, 503, 504}
+# Overrides http_proxy and the like.
+DIRECT = {"http": "", "https": ""}
 
 
 class RestClient:
@@ -60,6 +66,8 @@ class RestClient:
         self._address = url.rstrip("/") + predict_path(model, version, label)
         self._timeouts = timeouts
         self._retries = retries or Retries()
+        self._proxies = proxies(self._address)
+        self._route = route(self._address, self._proxies)
         self._threads = threading.local()  # a requests.Session is for one thread
 
     def predict(self, signature: str, texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -87,18 +95,22 @@ class RestClient:
         """Send a request once."""
         try:
             response = self._session().post(
-                self._address, json=body, timeout=self._timeouts, allow_redirects=False
+                self._address,
+                json=body,
+                timeout=self._timeouts,
+                allow_redirects=False,
+                proxies=self._proxies,
             )
         except requests.ConnectTimeout:
-            message = f"{self._address}: no connection in {self._timeouts[0]:g} s"
+            message = f"{self._address}: no connection in {self._timeouts[0]:g} s{self._route}"
             raise TransientFailure(message) from None
         except requests.Timeout:
-            message = f"{self._address}: no answer in {self._timeouts[1]:g} s"
+            message = f"{self._address}: no answer in {self._timeouts[1]:g} s{self._route}"
             raise TransientFailure(message) from None
         except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-            raise TransientFailure(f"{self._address}: {_cause(error)}") from None
+            raise TransientFailure(f"{self._address}: {_cause(error)}{self._route}") from None
         except (requests.RequestException, ValueError) as error:
-            raise Failure(f"{self._address}: {error}", 2) from None
+            raise Failure(f"{self._address}: {error}{self._route}", 2) from None
         try:
             reply = response.json()
         except requests.JSONDecodeError:
@@ -106,7 +118,7 @@ class RestClient:
         if response.status_code == 200 and isinstance(reply, dict):
             return reply
         message = reply.get("error", reply) if isinstance(reply, dict) else reply
-        problem = f"{self._address}: {response.status_code} {message}"
+        problem = f"{self._address}: {response.status_code} {message}{self._route}"
         if response.status_code not in TRANSIENT:
             raise Failure(problem, 2 if 300 <= response.status_code < 500 else 1)
         raise TransientFailure(problem, _seconds(response.headers.get("Retry-After", "")))
@@ -116,6 +128,19 @@ class RestClient:
             self._threads.session = requests.Session()
         session: requests.Session = self._threads.session
         return session
+
+
+def proxies(url: str) -> dict[str, str]:
+    """Return the proxies of an address for requests: those of the environment, or none."""
+    if is_local(urlsplit(url).hostname or ""):
+        return DIRECT
+    return requests.utils.get_environ_proxies(url) or DIRECT
+
+
+def route(url: str, proxies: dict[str, str]) -> str:
+    """Return the end of an error message: the proxy that a request went through, if any."""
+    proxy = requests.utils.select_proxy(url, proxies)
+    return f" (through the proxy {without_password(proxy)}; see no_proxy)" if proxy else ""
 
 
 def _cause(error: BaseException) -> str:

@@ -34,7 +34,7 @@ _UNWANTED = (
 )
 """Variables that every command removes."""
 
-_ARITHMETIC = (
+ARITHMETIC = (
     "NVIDIA_TF32_OVERRIDE",
     "ONEDNN_DEFAULT_FPMATH_MODE",
     "ONEDNN_MAX_CPU_ISA",
@@ -154,7 +154,7 @@ def check_fit_limits() -> None:
 
 def arithmetic_settings() -> list[str]:
     """Return a line for the log about variables that change rounding or precision."""
-    found = [f"{name}={os.environ[name]}" for name in _ARITHMETIC if os.environ.get(name)]
+    found = [f"{name}={os.environ[name]}" for name in ARITHMETIC if os.environ.get(name)]
     if not found:
         return []
     return [f"set in the environment, changes rounding or precision: {', '.join(found)}"]

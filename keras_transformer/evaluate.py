@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("evaluate", MANUAL, ["search"])
     evaluation.add_options(parser)
     options = load_config(parser, argv)
-    evaluation.check_options(options.own)
+    evaluation.check_options(options)
     result = evaluation.evaluate(options, load_translator)
     print(json.dumps(result) if options.own.json else evaluation.report(result))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.cli.options import add_fields, build_parser, load_config
 from keras_transformer.cli.trained_model import add_run, run_path
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.serving.settings import ExportSettings
@@ -24,7 +24,7 @@ with tokenizer, search and detokenizer inside.
 
 Fixed in the export, and written to its model card export.json, are:
   search.beam              beam width
-  search.alpha             length penalty
+  search.alpha, search.length_penalty
   search.n_best            translations of the signature nbest; 1 stands for the beam width
   search.max_extra         longest translation: this many tokens more than its source
   search.min_length, search.no_repeat_ngram
@@ -49,9 +49,10 @@ card; if bfloat16 or int8 weights lose more than --max_bleu_loss, nothing is wri
       for the engine CTranslate2, with the package ctranslate2 installed
 
 This version holds the network (model.bin), the SentencePiece models and the card. The card's
-translate_batch holds the same options as arguments of the engine's method of that name. Two have
-another meaning there: the length penalty is length^alpha, and max_extra counts from the longest
-source allowed. The engine has no ALiBi, and needs values as wide as keys.
+translate_batch holds the same options as arguments of the engine's method of that name. The engine
+knows the length penalty power alone; for gnmt with an alpha above 0, the card's warnings say that
+hypotheses may be ranked in another order. max_extra counts from the longest source allowed. The
+engine has no ALiBi, and needs values as wide as keys.
 
 Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
 behind; the leftovers of a killed export are removed by the next one into the same folder."""
@@ -65,7 +66,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--to", metavar="DIR", help="Folder of the versions; its name is the model's."
     )
-    parser.add_class_arguments(ExportSettings)
+    add_fields(parser, ExportSettings)
     options = load_config(parser, argv)
     path = run_path(options)
     if options.own.to is None:
@@ -74,8 +75,10 @@ def main(argv: Sequence[str]) -> None:
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     settings = ExportSettings(**{name: options.own[name] for name in names})
     from keras_transformer.run import Run
-    from keras_transformer.serving.version_folder import next_version
+    from keras_transformer.serving.version_folder import model_name, next_version
 
+    if settings.format == "saved_model":
+        model_name(folder)
     run = Run.open(path)
     run.check_weights()
     search = options.config(run.config).search

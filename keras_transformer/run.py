@@ -1,7 +1,7 @@
 """The run folder, from which later commands read everything about a run.
 
 config.yaml            resolved configuration
-versions.json          versions of Python, TensorFlow and the other libraries
+versions.json          format of the folder, versions of the libraries, devices of the last session
 tokenizer/  data/      SentencePiece models and encoded corpora
 log.txt                run log for people
 metrics.jsonl          metrics for programs: a record for each checkpoint and average
@@ -18,28 +18,35 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.metadata
-import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from keras_transformer import system
+from keras_transformer import system, weights_file
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
+from keras_transformer.config.yaml_file import read_config_file
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
-from keras_transformer.data.tokenizer import Tokenizer
+from keras_transformer.data.store import StoreError
+from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
 from keras_transformer.errors import UserError
+from keras_transformer.formats import NUMBER, RUN_FORMAT, check_format, read_versions, versions
 from keras_transformer.system import FileError
 
 if TYPE_CHECKING:
     import keras
 
-_LIBRARIES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "sacrebleu")
+CONFIG = "config.yaml"
+"""Name of the file without which a folder is no run; it is written last."""
+VERSIONS = "versions.json"
+
+# The last line of config.yaml. A file that was cut may still be valid YAML.
+_END = "...\n"
+_SESSION = "last session"  # key in versions.json
 
 
 class RunError(UserError):
@@ -71,16 +78,16 @@ class Run:
             The run and its prepared data.
 
         Raises:
-            RunError: ``path`` exists already.
+            RunError: ``path`` exists already, and is not an empty folder.
             FileError: Another process is creating the run, or the disk cannot be written.
             UserError: The data or the configuration cannot be used; no run is left behind.
         """
         _check_free(path)
-        with system.atomic_folder(path) as partial:
+        with system.atomic_folder(path, last=CONFIG) as partial:
             prepared = prepare(config.data, partial, log)
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
-            system.write_json(partial / "versions.json", versions())
+            run.write_versions({})
         return dataclasses.replace(run, path=path), prepared
 
     @classmethod
@@ -89,20 +96,27 @@ class Run:
 
         Raises:
             RunError: There is no run folder, or its configuration is invalid.
+            FormatError: A later version of the package wrote it, or versions.json is damaged.
         """
         system.check_local(path)
-        file = path / "config.yaml"
+        file = path / CONFIG
         if not file.is_file():
             raise RunError(f"{path}: expected a run folder with config.yaml, found none")
+        stored = read_versions(path / VERSIONS)
+        check_format(path / VERSIONS, stored, stored, RUN_FORMAT)
         try:
-            values = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            system.check_regular(file)
+            values = read_config_file(file)
+            complete = system.read_text(file).endswith(_END)
+        except ConfigError as error:  # it names the file and the line
+            raise RunError(str(error)) from error
+        except OSError as error:
             raise RunError(f"{file}: cannot be read: {error}") from error
-        if not isinstance(values, dict):
-            raise RunError(f"{file}: expected sections with fields, got {values!r}")
+        if NUMBER in stored and not complete:
+            raise RunError(f"{file}: expected '...' as its last line; it has been cut short")
         try:
             return cls(path, from_dict(values))
-        except (ConfigError, TypeError) as error:  # TypeError: text instead of a number
+        except ConfigError as error:
             raise RunError(f"{file}: {error}") from error
 
     @contextlib.contextmanager
@@ -126,28 +140,36 @@ class Run:
         Raises:
             RunError: There are none yet.
         """
-        if not self.best_weights.is_file():
-            raise RunError(
-                f"{self.path}: no {self.best_weights.name} yet; it comes with the first checkpoint"
-            )
+        weights = self.best_weights
+        try:
+            system.check_regular(weights)
+        except OSError as error:
+            if not weights.exists() and not weights.is_symlink():
+                raise RunError(
+                    f"{self.path}: no {weights.name} yet; it comes with the first checkpoint"
+                ) from None
+            raise RunError(f"{weights}: cannot be read: {error.strerror}") from None
 
     def prepared(self, log: Callable[[str], None]) -> Prepared:
         """Load the prepared data of this run.
 
         Raises:
-            DataError: The corpus has changed since it was prepared.
+            DataError: The corpus has changed since it was prepared, or the data are damaged.
+            StoreError: The encoded pairs are damaged.
         """
         return prepare(self.config.data, self.path, log, self.tokenizer())
 
     def prepare_again(self, log: Callable[[str], None]) -> Prepared:
-        """Load the prepared data, or prepare a changed corpus with the tokenizer of the run.
+        """Load the prepared data, or prepare them again with the tokenizer of the run.
+
+        A corpus that has changed and data that are damaged are prepared again.
 
         Raises:
             UserError: The corpus cannot be used; the earlier data stay.
         """
         try:
             return self.prepared(log)
-        except DataError as error:
+        except (DataError, StoreError) as error:
             log(f"{error}; preparing again")
         return prepare_again(self.config.data, self.path, log, self.tokenizer())
 
@@ -179,7 +201,7 @@ class Run:
         model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
         try:
             model.load_weights(self.best_weights)
-            found = _count_parameters(self.best_weights)
+            found, fingerprint = weights_file.inspect(self.best_weights)
         except (ValueError, OSError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"{self.best_weights}: cannot be loaded: {reason}") from error
@@ -187,6 +209,11 @@ class Run:
             raise RunError(
                 f"{self.best_weights}: expected the {model.count_params():,} parameters of the "
                 f"model in config.yaml, got {found:,}"
+            )
+        if fingerprint not in ("", self.tokenizer().fingerprint):
+            raise RunError(
+                f"{self.best_weights}: expected weights trained with the tokenizer in "
+                f"{self.path / 'tokenizer'}, got those of another one"
             )
         return model
 
@@ -214,7 +241,7 @@ class Run:
         """Delete the weights in ``best/`` except those of ``steps``."""
         for path in (self.path / "best").glob("*.weights.h5"):
             if path.name not in {f"{step}.weights.h5" for step in steps}:
-                path.unlink()
+                system.remove(path)
 
     def _save(self, model: keras.Model, path: Path) -> None:
         import keras
@@ -223,6 +250,8 @@ class Run:
         system.check_space(self.path, 4 * model.count_params())
         with system.atomic_file(path) as partial:
             without_optimizer.save_weights(partial)
+            with contextlib.suppress(TokenizerError):  # a damaged one costs no weights
+                weights_file.sign(partial, self.tokenizer().fingerprint)
 
     def write_config(self) -> None:
         """Write the configuration to the folder.
@@ -230,8 +259,27 @@ class Run:
         Raises:
             FileError: The file cannot be written; the earlier one stays.
         """
-        text = yaml.safe_dump(to_dict(self.config), sort_keys=False, allow_unicode=True)
-        system.write_text(self.path / "config.yaml", text)
+        values = to_dict(self.config)
+        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, explicit_end=True)
+        system.write_text(self.path / CONFIG, text)
+
+    def write_versions(self, session: Mapping[str, Any]) -> None:
+        """Write the format, the versions of the libraries, and the devices of a session.
+
+        Raises:
+            FileError: The file cannot be written; the earlier one stays.
+        """
+        values = {NUMBER: RUN_FORMAT, **versions(), _SESSION: dict(session)}
+        system.write_json(self.path / VERSIONS, values)
+
+    def last_session(self) -> dict[str, Any]:
+        """Return the devices of the last session of training; empty if they are unknown.
+
+        Raises:
+            FormatError: The file cannot be read.
+        """
+        session = read_versions(self.path / VERSIONS).get(_SESSION)
+        return session if isinstance(session, dict) else {}
 
     def write_dev_translations(self, lines: list[str]) -> None:
         """Write the translations of the dev set by the best weights.
@@ -243,43 +291,23 @@ class Run:
         system.write_text(self.path / "dev.translations.txt", text)
 
 
-def versions() -> dict[str, Any]:
-    """Return the versions of Python and of the libraries that results depend on."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # such as another build of TensorFlow
-            found[name] = "not installed under this name"
-    return found
-
-
 def _check_free(path: Path) -> None:
     """Check that a run folder can be created at ``path``."""
     if path.name in ("", ".."):  # "." has no name either
         raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():
-        if any(path.iterdir()):
+        found = system.occupants(path)
+        if (path / CONFIG).exists():
             raise RunError(
                 f"{path}: exists already; continue it with --resume, or choose another --run"
             )
+        if found:
+            names = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+            raise RunError(
+                f"{path}: expected a new or an empty folder, found {names}; choose another --run"
+            )
     elif path.exists() or path.is_symlink():
         raise RunError(f"{path}: expected a new folder, found a file or link there")
-
-
-def _count_parameters(weights: Path) -> int:
-    """Count the parameters in a weights file, without the integer states of dropout."""
-    import h5py
-
-    sizes: list[int] = []
-
-    def count(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind == "f":
-            sizes.append(item.size)
-
-    with h5py.File(weights) as file:
-        file["layers"].visititems(count)
-    return sum(sizes)
 
 
 def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from keras_transformer.cli.main import run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, build_parser, load_config
-from keras_transformer.cli.streams import output, progress
-from keras_transformer.cli.trained_model import add_translator, load_translator
+from keras_transformer.cli.standard_streams import require_output
+from keras_transformer.cli.streams import check_outputs, is_terminal, output, progress
+from keras_transformer.cli.trained_model import add_translator, files_read, load_translator
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Score
@@ -32,10 +33,13 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("score", MANUAL, ["search"])
     _add_options(parser)
     options = load_config(parser, argv)
+    own = options.own
+    if own.output is None:
+        require_output()
+    check_outputs({"--output": own.output}, [own.source, own.target, *files_read(options)])
     sources, targets = _read_pairs(options)
     translator = load_translator(options)
-    own = options.own
-    to_file = own.output is not None
+    to_file = own.output is not None and not is_terminal(own.output)
     with output(own.output) as stream, progress(len(sources), to_file=to_file) as report:
         for score in translator.score(sources, targets, report):
             print("\t".join(_columns(score, bool(own.tokens))), file=stream)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from keras_transformer.cli.main import import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import Parser, bare_parser, parse
+from keras_transformer.cli.options import Parser, add_fields, bare_parser, parse
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.server.settings import Settings, check_folder, parse_labels
+from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name
 
 MANUAL = """Serve the exported model in DIR over HTTP, with the REST interface of TensorFlow
 Serving. This server is for one machine; in production use TensorFlow Serving, which reads the
@@ -37,8 +38,14 @@ version can be loaded, the exit status is 2.
   GET  /monitoring/prometheus/metrics       metrics
   GET  /                                    web page
 
+  python -m keras_transformer.serve --upstream http://127.0.0.1:8501 --port 8502
+      a gateway in front of TensorFlow Serving: requests that could harm it (an empty list, a wrong
+      shape, deep nesting, too large a body) get 400 or 413; others are passed on unchanged. It
+      reads the signatures from the upstream, and does not start TensorFlow.
+
 Errors are {"error": ...}: 400 bad request; 404 unknown model or version; 408 slow request body;
-413 too large a request or text; 503 full queue, try again; 504 timeout. There is no access
+413 too large a request or text; 503 full queue, try again; 504 timeout; from a gateway also 502
+broken connection to the upstream, 503 no connection, 504 no answer. There is no access
 control and no encryption: the server listens on this machine only, unless --host says otherwise.
 SIGTERM and Ctrl-C stop it after the accepted requests are answered."""
 
@@ -52,6 +59,11 @@ def main(argv: Sequence[str]) -> None:
     from keras_transformer.server.app import Service, listen, serve
 
     listener = listen(settings.host, settings.port)
+    if folder is None:
+        from keras_transformer.server.gateway import Gateway
+
+        asyncio.run(serve(Gateway(settings, log_requests), listener))
+        return
     logging.getLogger("keras_transformer.serve").info("starting TensorFlow")
     import_tensorflow()
     import tensorflow as tf
@@ -64,25 +76,37 @@ def main(argv: Sequence[str]) -> None:
         os._exit(1)
 
 
-def read_options(argv: Sequence[str]) -> tuple[Path, Settings, dict[str, int], bool]:
+def read_options(argv: Sequence[str]) -> tuple[Path | None, Settings, dict[str, int], bool]:
     """Read the command line.
 
     Args:
         argv: The words after the module's name.
 
     Returns:
-        The model's folder, the settings, version numbers by label, and whether to log requests.
+        The model's folder (None for a gateway), the settings, version numbers by label, and
+        whether to log requests.
 
     Raises:
         UserError: An option or the folder cannot be used.
     """
     values = parse(build_parser(), argv)
-    if values.folder is None:
-        raise UsageError("DIR is missing: the folder of an exported model")
-    folder = Path(values.folder)
     settings = Settings(**{item.name: values[item.name] for item in dataclasses.fields(Settings)})
     labels = parse_labels(values.label or [])
+    if settings.upstream:
+        if values.folder is not None:
+            raise UsageError(f"expected DIR or --upstream, got both: {values.folder}")
+        if labels:
+            raise UsageError("label: has no effect with --upstream; leave it out")
+        return None, settings, {}, bool(values.log_requests)
+    if values.folder is None:
+        raise UsageError("DIR is missing: the folder of an exported model (or --upstream URL)")
+    folder = Path(values.folder)
     name = check_folder(folder)
+    if not settings.name and not is_model_name(name):
+        raise UsageError(
+            f"{folder}: the folder's name is the model's; expected {MODEL_NAME}, got {name!r}; "
+            "rename it, or give --name"
+        )
     settings = dataclasses.replace(settings, name=settings.name or name)
     return folder, settings, labels, bool(values.log_requests)
 
@@ -93,7 +117,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "folder", metavar="DIR", nargs="?", help="Folder with the versions of a model."
     )
-    parser.add_class_arguments(Settings)
+    add_fields(parser, Settings)
     parser.add_argument(
         "--label",
         action="append",

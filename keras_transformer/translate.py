@@ -14,7 +14,7 @@ MANUAL = """Translate a file or standard input line by line, in order.
 
   python -m keras_transformer.translate --run runs/en-de FILE > FILE.de
   python -m keras_transformer.translate --run runs/en-de
-      type sentences; each is translated at once
+      type sentences; each is translated at once. The same in a pipe, when no more comes at once
   python -m keras_transformer.translate --run runs/en-de FILE --output FILE.de --append
       continue an interrupted translation after the last complete line of FILE.de
   python -m keras_transformer.translate --run runs/en-de FILE --search.beam 5 --search.n_best 5 \\
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("translate", MANUAL, ["search"])
     translation.add_options(parser)
     options = load_config(parser, argv)
-    translation.check_options(options.own)
+    translation.check_options(options)
     translation.translate_lines(load_translator(options), options.own)
 
 

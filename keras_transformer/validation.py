@@ -1,4 +1,4 @@
-"""Valid ranges and choices of dataclass fields, declared once beside each field.
+"""Valid types, ranges and choices of dataclass fields, declared once beside each field.
 
 An error names the field, the valid values and the value received.
 """
@@ -6,12 +6,19 @@ An error names the field, the valid values and the value received.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+import difflib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.errors import UserError
+from keras_transformer.field_types import (
+    describe,
+    field_types,
+    is_valid,
+    plain,
+    read_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -30,15 +37,43 @@ class Range(NamedTuple):
     """Return whether a value is valid."""
 
 
-def at_least(low: float) -> Range:
-    """Return the range from ``low`` upwards."""
-    return Range(f"{low} or more", lambda value: value >= low)
+def between(low: float, high: float) -> Range:
+    """Return the range from ``low`` to ``high``, both included."""
+    return Range(f"{low} to {high}", lambda value: low <= value <= high)
 
 
-POSITIVE = Range("a number above 0", lambda value: 0 < value < math.inf)
-NOT_NEGATIVE = at_least(0)
-RATE = Range("0 <= value < 1", lambda value: 0 <= value < 1)
-SHARE = Range("0 < share <= 1", lambda value: 0 < value <= 1)
+def zero_or(low: float, high: float, meaning: str) -> Range:
+    """Return the range from ``low`` to ``high`` and 0, with the meaning of 0 for messages."""
+    return Range(
+        f"0 ({meaning}) or {low} to {high}", lambda value: value == 0 or low <= value <= high
+    )
+
+
+# Every number has an upper limit, above sensible values and within the types that it reaches:
+# int32 for steps, lengths, ids and seeds, float32 for the others.
+STEPS = 1_000_000_000
+"""Most steps, and most minutes or steps between two events."""
+LENGTH = 100_000
+"""Most tokens of a sentence."""
+VOCABULARY = 1_000_000
+"""Greatest vocabulary size."""
+BATCH_TOKENS = 100_000_000
+"""Most tokens of a batch."""
+WIDTH = 65_536
+"""Greatest width of a layer, and most heads."""
+LAYERS = 1_000
+"""Most layers of a stack."""
+HYPOTHESES = 1_000
+"""Most hypotheses of a sentence: all of them are computed together."""
+PROCESSES = 1_024
+"""Most workers, threads and parallel batches."""
+MAX_SEED = 2**31 - 1
+"""Greatest seed."""
+
+# The limit of rates is the greatest one whose difference from 1 float32 can tell from 0.
+RATE = between(0, 0.9999999)
+SHARE = between(1e-9, 1)
+SEED = between(0, MAX_SEED)
 
 
 def option(default: Any, valid: Range) -> Any:
@@ -53,31 +88,84 @@ def require(condition: bool, name: str, expected: str, received: object) -> None
         ConfigError: Names the field, the valid values and the value received.
     """
     if not condition:
-        raise ConfigError(f"{name}: expected {expected}, got {received!r}")
+        raise ConfigError(f"{name}: expected {expected}, got {shown(received)}")
 
 
-def check_fields(config: DataclassInstance, section: str) -> None:
-    """Check each field of a dataclass against its ``Literal`` type or declared range.
+def read_field(config_class: type, field_name: str, text: str, name: str) -> Any:
+    """Read the value of a dataclass field from a text.
 
     Args:
-        config: The dataclass instance.
+        config_class: The dataclass.
+        field_name: One of its fields.
+        text: As written by the user.
+        name: The field's name for messages, such as ``train.seed``.
+
+    Raises:
+        ConfigError: The text is no value of the field's type.
+    """
+    kind = field_types(config_class)[field_name]
+    (item,) = (each for each in dataclasses.fields(config_class) if each.name == field_name)
+    try:
+        return read_text(text, kind)
+    except ValueError:
+        raise ConfigError(
+            f"{name}: expected {_expected(item, kind, text)}, got {shown(text)}"
+        ) from None
+
+
+def _expected(item: dataclasses.Field[Any], kind: Any, received: object) -> str:
+    """Return the valid values, with the field's reason why the received one is not among them."""
+    reasons = item.metadata.get("why_not", {})
+    known = isinstance(received, str) and received in reasons
+    return f"{describe(kind)} ({reasons[received]})" if known else describe(kind)
+
+
+def check_number(value: float | None, name: str, valid: Range) -> None:
+    """Refuse a number out of its range; None stands for an option left out.
+
+    Raises:
+        ConfigError: Names the option, the valid values and the value received.
+    """
+    require(value is None or valid.accepts(value), name, valid.expected, value)
+
+
+def unknown(name: str, kind: str, names: Sequence[str]) -> str:
+    """Return the message for an unknown option or field, with similar valid ones.
+
+    Args:
+        name: As written by the user.
+        kind: "option" or "field".
+        names: The valid ones, without dashes.
+    """
+    bare = name.removeprefix("--")
+    last = bare.rpartition(".")[2]
+    same_field = [valid for valid in names if valid.rpartition(".")[2] == last]
+    near = same_field or difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
+    prefix = "--" if kind == "option" else ""
+    hint = f"; did you mean {' or '.join(prefix + valid for valid in near)}?" if near else ""
+    return f"unknown {kind} {name}{hint or ' (--help lists them)'}"
+
+
+def check_fields(config: DataclassInstance, section: str = "") -> None:
+    """Check each field of a dataclass against its type and its declared range.
+
+    Numbers become int or float: a number of NumPy could not be written to YAML or JSON.
+
+    Args:
+        config: The dataclass instance, which may be frozen.
         section: Name of the section, for messages.
 
     Raises:
         ConfigError: Names the first field with an invalid value.
     """
-    choices = _choices(type(config))
+    kinds = field_types(type(config))
     for item in dataclasses.fields(config):
-        name, value = f"{section}.{item.name}", getattr(config, item.name)
-        if item.name in choices:
-            valid = choices[item.name]
-            require(value in valid, name, f"one of {', '.join(valid)}", value)
+        name = f"{section}.{item.name}" if section else item.name
+        value, kind = getattr(config, item.name), kinds[item.name]
+        require(is_valid(value, kind), name, _expected(item, kind, value), value)
+        if value is None:
+            continue
         if "range" in item.metadata:
             allowed: Range = item.metadata["range"]
             require(allowed.accepts(value), name, allowed.expected, value)
-
-
-@functools.cache
-def _choices(config_class: type) -> dict[str, tuple[str, ...]]:
-    hints = get_type_hints(config_class)
-    return {name: get_args(kind) for name, kind in hints.items() if get_origin(kind) is Literal}
+        object.__setattr__(config, item.name, plain(value, kind))

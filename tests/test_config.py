@@ -6,11 +6,13 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from keras_transformer import config, presets
 from keras_transformer.config import Config, ConfigError, ModelConfig
 from keras_transformer.errors import UserError
+from keras_transformer.field_types import field_types
 
 
 def test_defaults_are_the_base_model_of_the_paper() -> None:
@@ -71,8 +73,8 @@ def test_missing_fields_come_from_the_base() -> None:
         ({"modle": {}}, "modle: expected one of model, data, train, search"),
         ({"model": {"width": 3}}, r"model\.width: expected one of .*d_model"),
         ({"model": 3}, "model: expected fields and values, got 3"),
-        ({"model": {"d_model": 0}}, r"model\.d_model: expected a number above 0, got 0"),
-        ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 <= value < 1, got 1\.0"),
+        ({"model": {"d_model": 0}}, r"model\.d_model: expected 1 to 65536, got 0$"),
+        ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 to 0\.9999999, got 1\.0"),
         ({"model": {"dropout": -0.1}}, r"model\.dropout: "),
         ({"model": {"norm": "both"}}, r"model\.norm: expected one of post, pre, got 'both'"),
         ({"model": {"positions": "x"}}, r"model\.positions: expected one of sinusoidal, learned"),
@@ -90,26 +92,29 @@ def test_missing_fields_come_from_the_base() -> None:
         ),
         (
             {"data": {"vocabulary_size": 299}},
-            r"data\.vocabulary_size: expected 300 or more, got 299",
+            r"data\.vocabulary_size: expected 300 to 1000000, got 299",
         ),
         ({"data": {"train": ""}}, r"data\.train: expected a non-empty text, got ''"),
         ({"data": {"max_ratio": 1.0}}, r"data\.max_ratio: expected 0 \(keep all\) or a number"),
         ({"data": {"on_long": "drop"}}, r"data\.on_long: expected one of cut, refuse"),
-        ({"train": {"max_steps": 0}}, r"train\.max_steps: expected a number above 0, got 0"),
-        ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 <= value < 1"),
+        ({"train": {"max_steps": 0}}, r"train\.max_steps: expected 1 to 1000000000, got 0"),
+        ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 to 0\.9999999"),
         (
             {"train": {"precision": "float16"}},
-            r"train\.precision: expected float32 or bfloat16 \(float16 would",
+            r"train\.precision: expected one of float32, bfloat16 \(float16 would",
         ),
-        ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 or more, got -1\.0"),
-        ({"search": {"min_length": -1}}, r"search\.min_length: expected 0 or more, got -1"),
-        ({"search": {"no_repeat_ngram": -1}}, r"search\.no_repeat_ngram: expected 0 or more"),
-        ({"search": {"temperature": 0.0}}, r"search\.temperature: expected a number above 0"),
+        ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 to 10, got -1\.0"),
+        ({"search": {"min_length": -1}}, r"search\.min_length: expected 0 to 100000, got -1"),
+        ({"search": {"no_repeat_ngram": -1}}, r"search\.no_repeat_ngram: expected 0 to 100000"),
+        (
+            {"search": {"temperature": 0.0}},
+            r"search\.temperature: expected 1e-06 to 1000000, got",
+        ),
         (
             {"search": {"temperature": math.inf}},
-            r"search\.temperature: expected a number above 0, got inf",
+            r"search\.temperature: expected 1e-06 to 1000000, got inf",
         ),
-        ({"search": {"top_p": 1.1}}, r"search\.top_p: expected 0 < share <= 1, got 1\.1"),
+        ({"search": {"top_p": 1.1}}, r"search\.top_p: expected 1e-09 to 1, got 1\.1"),
         ({"search": {"top_k": 5}}, r"search\.top_k: expected 0 where search\.sample is false"),
         ({"search": {"top_p": 0.5}}, r"search\.top_p: expected 1\.0 where search\.sample is false"),
         ({"search": {"n_best": 5}}, r"search\.n_best: expected at most search\.beam \(4\), got 5"),
@@ -120,6 +125,48 @@ def test_a_bad_value_names_field_expected_and_received(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         config.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"search": {"alpha": "0.6"}}, r"search\.alpha: expected a number, got '0\.6'"),
+        ({"search": {"sample": "false"}}, r"search\.sample: expected true or false, got 'false'"),
+        ({"search": {"beam": True}}, r"search\.beam: expected a whole number, got True"),
+        ({"search": {"beam": 4.0}}, r"search\.beam: expected a whole number, got 4\.0"),
+        ({"train": {"seed": None}}, r"train\.seed: expected a whole number, got None"),
+        ({"data": {"source": ["en"]}}, r"data\.source: expected a text, got \['en'\]"),
+        ({"data": {"train": "a\0b"}}, r"data\.train: expected a text, got 'a\\x00b'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config.from_dict(values)
+
+
+NUMBERS = [
+    (section, item.name, kind)
+    for section, config_class in config.SECTIONS.items()
+    for item in dataclasses.fields(config_class)
+    if (kind := field_types(config_class)[item.name]) in (int, float)
+]
+
+
+@pytest.mark.parametrize(("section", "name", "kind"), NUMBERS)
+def test_every_number_is_finite_and_has_an_upper_limit(section: str, name: str, kind: type) -> None:
+    """int32 holds 2^31 - 1, float32 holds numbers up to 3.4e38."""
+    too_large = [2**31, 10**5000] if kind is int else [1e39, math.inf, math.nan]
+    for value in (*too_large, -1):
+        with pytest.raises(ConfigError, match=rf"^{section}\.{name}: expected .*, got"):
+            config.from_dict({section: {name: value}})
+
+
+def test_numbers_of_numpy_become_plain_numbers() -> None:
+    """YAML and JSON can write nothing else."""
+    values = {"beam": np.int64(5), "alpha": np.float32(0.5)}
+    search = config.from_dict({"search": values}).search
+    assert (type(search.beam), type(search.alpha)) == (int, float)
+    assert (search.beam, search.alpha) == (5, 0.5)
 
 
 def test_samples_are_not_limited_by_the_beam() -> None:

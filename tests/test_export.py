@@ -57,12 +57,15 @@ def test_defaults_come_from_the_run(exported) -> None:
         ("--run r", "--to DIR is missing"),
         ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
         ("--run r --to m --format onnx", "format: expected one of saved_model, ctranslate2"),
-        ("--run r --to m --version 0", "version: expected 1 or more, got 0"),
+        ("--run r --to m --version 0", "version: expected 1 to 9223372036854775807, got 0"),
         (
             "--run r --to m --version 9223372036854775808",
-            "version: expected at most 9223372036854775807, got 9223372036854775808",
+            "version: expected 1 to 9223372036854775807, got 9223372036854775808",
         ),
-        ("--run r --to m --search.beam 0", "search.beam: expected a number above 0, got 0"),
+        ("--run r --to m --search.beam 0", "search.beam: expected 1 to 1000, got 0"),
+        ("--run r --to m --max_tokens 1e9", "max_tokens: expected 2 to 100000, got 1000000000"),
+        ("--run r --to m --max_bleu_loss nan", "max_bleu_loss: expected 0 to 1000, got nan"),
+        ("--run r --to m --version 012", "version: expected a whole number, got '012'"),
         ("--run r --to m --beam 4", "did you mean --search.beam"),
         ("--run r --to m --model.d_model 4", "unknown option --model.d_model"),
     ],
@@ -103,6 +106,20 @@ def test_no_run_there(tmp_path, capsys) -> None:
     assert export.main(["--run", str(tmp_path), "--to", str(tmp_path / "m")]) == 2
     assert "expected a run folder with config.yaml, found none" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("name", ["my model", "a:b", "a?b"])
+def test_a_name_that_cannot_be_served_is_refused(tmp_path, capsys, monkeypatch, name) -> None:
+    monkeypatch.setattr(export, "import_tensorflow", lambda: pytest.fail("started"))
+    assert export.main(["--run", str(tmp_path / "r"), "--to", str(tmp_path / name)]) == 2
+    assert "the folder's name is the model's; expected a name without" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ctranslate2_model_may_have_any_name(exported, tmp_path) -> None:
+    pytest.importorskip("ctranslate2")
+    words = ["--run", "r", "--to", str(tmp_path / "my model"), "--format", "ctranslate2"]
+    assert export.main(words) == 0
 
 
 def test_paths_are_checked_before_tensorflow_starts(tmp_path, capsys, monkeypatch) -> None:

@@ -7,6 +7,8 @@ import json
 import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +18,12 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from sentencepiece import sentencepiece_model_pb2
 
-from keras_transformer import run as runs
+from keras_transformer import formats
 from keras_transformer.config import Config, from_dict, to_dict
 from keras_transformer.data.errors import DataError
+from keras_transformer.formats import FormatError
 from keras_transformer.model import transformer
 from keras_transformer.run import Run, RunError
 from keras_transformer.system import FileError
@@ -89,8 +93,8 @@ def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
 
 
 def test_a_library_under_another_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_LIBRARIES", ("numpy", "no-such-tensorflow"))
-    found = runs.versions()
+    monkeypatch.setattr(formats, "_LIBRARIES", ("numpy", "no-such-tensorflow"))
+    found = formats.versions()
     assert found["numpy"] == np.__version__
     assert found["no-such-tensorflow"] == "not installed under this name"
 
@@ -109,7 +113,7 @@ def test_existing_files_are_not_touched(
     (tmp_path / "file").write_text("2")
     (tmp_path / "link").symlink_to("nowhere")
     for name, message in (
-        ("full", "full: exists already; continue it with --resume, or choose another --run"),
+        ("full", "full: expected a new or an empty folder, found precious; choose another --run"),
         ("file", "file: expected a new folder, found a file or link"),
         ("link", "link: expected a new folder, found a file or link"),
         ("file/run", "file/run: cannot be written: "),
@@ -121,6 +125,81 @@ def test_existing_files_are_not_touched(
             create(Path(name), config)
     assert sorted(os.listdir(tmp_path)) == ["file", "full", "link"]
     assert (tmp_path / "full" / "precious").read_text() == "1"
+
+
+def test_a_run_is_not_overwritten(run: Run) -> None:
+    with pytest.raises(RunError, match="run: exists already; continue it with --resume, or cho"):
+        create(run.path, run.config)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "volume"])
+def test_an_empty_folder_is_filled_not_replaced(tmp_path: Path, config: Config, kind: str) -> None:
+    """It may be a mount point, or the target of a link; renaming over either is an error."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    path = folder
+    if kind == "link":
+        path = tmp_path / "link"
+        path.symlink_to("empty")
+    if kind == "volume":
+        (folder / "lost+found").mkdir()
+    inode = folder.stat().st_ino
+    run = create(path, config)
+    assert Run.open(path) == run
+    assert run.path == path
+    assert folder.stat().st_ino == inode
+    assert set(os.listdir(folder)) - {"lost+found"} == {
+        "config.yaml",
+        "versions.json",
+        "tokenizer",
+        "data",
+    }
+    assert path.is_symlink() == (kind == "link")
+
+
+def test_a_failed_start_leaves_an_empty_folder_empty(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it fails while the files are moved into the folder."""
+    (tmp_path / "run" / "lost+found").mkdir(parents=True)
+    replace = os.replace
+
+    def failing(source: Path, target: Path) -> None:
+        if Path(target) == tmp_path / "run" / "config.yaml":  # the last one
+            assert set(os.listdir(tmp_path / "run")) > {"tokenizer", "data", "versions.json"}
+            raise OSError("failed")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(FileError, match="run: cannot be written: failed"):
+        create(tmp_path / "run", config)
+    assert os.listdir(tmp_path / "run") == ["lost+found"]
+
+
+@pytest.mark.slow
+def test_a_mount_point_becomes_a_run(tmp_path: Path, config: Config) -> None:
+    """A file system is mounted in a mount namespace of its own."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespace here")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_dict(config)))
+    script = tmp_path / "script.sh"
+    script.write_text(
+        f"set -e; mkdir {tmp_path}/run; mount -t tmpfs none {tmp_path}/run\n"
+        f"exec {sys.executable} -c '\n"
+        "import sys, yaml\n"
+        "from pathlib import Path\n"
+        "from keras_transformer.config import from_dict\n"
+        "from keras_transformer.run import Run\n"
+        f'folder = Path("{tmp_path}")\n'
+        'config = from_dict(yaml.safe_load((folder / "config.yaml").read_text()))\n'
+        'Run.create(folder / "run", config, print)\n'
+        'print(sorted(path.name for path in (folder / "run").iterdir()))\n'
+        "'\n"
+    )
+    done = subprocess.run(["unshare", "-m", "bash", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = ["config.yaml", "data", "tokenizer", "versions.json"]
+    assert done.stdout.splitlines()[-1] == str(names)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +228,7 @@ def test_an_interrupted_start_leaves_nothing(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "versions", interrupt)
+    monkeypatch.setattr("keras_transformer.run.versions", interrupt)
     with pytest.raises(KeyboardInterrupt):
         create(tmp_path / "run", config)
     assert os.listdir(tmp_path) == []
@@ -186,12 +265,15 @@ def test_two_processes_cannot_create_one_run(tmp_path: Path, config: Config) -> 
     ("content", "message"),
     [
         (None, "expected a run folder with config.yaml, found none"),
-        (b"model: {", "config.yaml: cannot be read: while parsing"),
-        (b"\xff", "config.yaml: cannot be read: .*utf-8"),
-        (b"", "config.yaml: expected sections with fields, got None"),
-        (b"model: {d_modl: 3}", r"config.yaml: model\.d_modl: expected one of"),
-        (b"model: {d_model: wide}", "config.yaml: .*'str'"),
-        (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected a number above 0"),
+        (b"model: {", "config.yaml, line 1: not YAML: while parsing"),
+        (b"\xff", "cannot read .*config.yaml: expected UTF-8"),
+        (b"", "config.yaml: expected fields such as .*, found nothing"),
+        (
+            b"model: {d_modl: 3}",
+            r"config.yaml, line 1: unknown field model\.d_modl; did",
+        ),
+        (b"model: {d_model: wide}", r"model\.d_model: expected a whole number, got 'wide'"),
+        (b"model: {d_model: 0}", r"config.yaml: model\.d_model: expected 1 to 65536, got 0"),
     ],
 )
 def test_an_invalid_run_folder_is_named(
@@ -336,6 +418,58 @@ def test_a_changed_corpus_is_prepared_again(tmp_path: Path, config: Config) -> N
         "tokenizer",
         "data",
     }
+
+
+def test_a_cut_configuration_is_refused(run: Run) -> None:
+    """Cut after a section, it is valid YAML; other fields would have their defaults."""
+    whole = (run.path / "config.yaml").read_text()
+    (run.path / "config.yaml").write_text(whole[: whole.index("search:")])
+    with pytest.raises(RunError, match=r"config\.yaml: expected '\.\.\.' as its last line"):
+        Run.open(run.path)
+
+
+# Formats
+
+
+def test_a_run_of_a_later_version_names_the_version_that_reads_it(run: Run) -> None:
+    """Whatever its configuration looks like."""
+    (run.path / "config.yaml").write_text("model: {new_option: 1}\n")
+    values = {"format_number": 2, "keras-translate": "0.3.1"}
+    (run.path / "versions.json").write_text(json.dumps(values))
+    with pytest.raises(FormatError, match="got format 2, .* install keras-translate 0.3.1 or lat"):
+        Run.open(run.path)
+
+
+@pytest.mark.parametrize("stored", [None, '{"keras": "3.13.2"}'])
+def test_a_run_without_a_number_is_of_the_first_format(run: Run, stored: str | None) -> None:
+    text = (run.path / "config.yaml").read_text().removesuffix("...\n")
+    (run.path / "config.yaml").write_text(text)
+    (run.path / "versions.json").unlink()
+    if stored:
+        (run.path / "versions.json").write_text(stored)
+    assert Run.open(run.path) == run
+
+
+@pytest.mark.parametrize("stored", ["", "[1]", '{"format_number": "1"}', '{"format_number": 0}'])
+def test_a_damaged_format_is_refused(run: Run, stored: str) -> None:
+    (run.path / "versions.json").write_text(stored)
+    with pytest.raises(FormatError, match=r"versions\.json: "):
+        Run.open(run.path)
+
+
+def test_weights_of_another_tokenizer_are_refused(run: Run, tmp_path: Path) -> None:
+    """The models have the same shapes, so that only the fingerprint tells them apart."""
+    run.save_best(constant_model(run.config, 0.5))
+    shutil.copytree(run.path, tmp_path / "other")
+    proto = sentencepiece_model_pb2.ModelProto.FromString(run.tokenizer().source.proto)
+    proto.pieces[-1].piece, proto.pieces[-2].piece = proto.pieces[-2].piece, proto.pieces[-1].piece
+    (run.path / "tokenizer" / "joint.model").write_bytes(proto.SerializeToString())
+    with pytest.raises(RunError, match="expected weights trained with the tokenizer in .*tokeniz"):
+        run.model()
+    assert Run.open(tmp_path / "other").model().count_params()
+    with h5py.File(run.best_weights, "a") as file:  # of an earlier version
+        del file.attrs["tokenizer"]
+    assert run.model().count_params()
 
 
 def test_the_written_configuration_is_plain_yaml(run: Run) -> None:

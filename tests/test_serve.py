@@ -16,7 +16,7 @@ import urllib.request
 import pytest
 
 from keras_transformer.serve import main, read_options
-from keras_transformer.server.settings import ServeError, Settings, parse_labels
+from keras_transformer.server.settings import Address, ServeError, Settings, parse_labels
 
 SHOUTER = """
 import sys
@@ -53,23 +53,36 @@ def folder(tmp_path):
         (["DIR/empty"], "there is no version of a model in it; expected a folder such as"),
         (["DIR/empty"], r"empty/9: there is no saved_model\.pb in it\n"),
         (["DIR/empty"], "empty/9223372036854775808: expected a number of at most"),
-        (["DIR", "--max_text_kb", "0"], "max_text_kb: expected 1 or more, got 0"),
+        (["DIR", "--max_text_kb", "0"], "max_text_kb: expected 1 to 1048576, got 0"),
         ([], "DIR is missing: the folder of an exported model"),
         (["DIR", "more"], "unexpected argument 'more'"),
         (["DIR", "--prot", "1"], "unknown option --prot; did you mean --port"),
         (["DIR", "--port", "x"], "port: expected a whole number, got 'x'"),
         (["DIR", "--port", "70000"], "port: expected 0 to 65535, got 70000"),
-        (["DIR", "--max_queue", "0"], "max_queue: expected 1 or more, got 0"),
-        (["DIR", "--timeout_s", ".inf"], "timeout_s: expected 0.001 or more, got inf"),
+        (["DIR", "--max_queue", "0"], "max_queue: expected 1 to 1000000, got 0"),
+        (["DIR", "--timeout_s", ".inf"], "timeout_s: expected 0.001 to 86400, got inf"),
+        (["DIR", "--threads", "99999999999"], "threads: expected 1 to 1024, got 99999999999"),
+        (["DIR", "--poll_s", "1:30"], "poll_s: expected a number, got '1:30'"),
+        (["DIR", "--versions", "9" * 5000], "versions: expected latest, all or numbers"),
+        (["DIR", "--label", "a=" + "9" * 5000], "label: expected a name and a version"),
         (["DIR", "--versions", "newest"], "versions: expected latest, all or numbers"),
         (["DIR", "--label", "stable"], "label: expected a name and a version such as stable=3"),
         (["DIR", "--label", "a=1", "--label", "a=2"], "label: 'a' is given twice"),
-        (["DIR", "--name", "a/b"], "name: expected a text without '/'"),
+        (["DIR", "--name", "a/b"], "name: expected a name without spaces"),
+        (["DIR/my model"], "the folder's name is the model's; .* rename it, or give --name"),
+        (["DIR", "--upstream", "http://h:1"], "expected DIR or --upstream, got both"),
+        (["--upstream", "h:8501"], "upstream: expected http://HOST:PORT, got 'h:8501'"),
+        (["--upstream", "http://h:x"], "upstream: expected http://HOST:PORT"),
+        (["--upstream", "http://h:1/path"], "upstream: expected http://HOST:PORT"),
+        (["--upstream", "http://me:secret@h:1"], r"got 'http://\.\.\.@h:1'"),
+        (["--upstream", "http://h:1", "--threads", "2"], "threads: has no effect with --upstream"),
+        (["--upstream", "http://h:1", "--label", "a=1"], "label: has no effect with --upstream"),
     ],
 )
 def test_mistakes_end_with_status_2(folder, capsys, words, message):
     (folder / "empty" / "9").mkdir(parents=True)
     (folder / "empty" / str(2**63)).mkdir()
+    shutil.copytree(folder / "3", folder / "my model" / "3")
     assert main([word.replace("DIR", str(folder)) for word in words]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error)
@@ -102,6 +115,30 @@ def test_the_folder_may_be_named_by_a_dot(folder, monkeypatch):
     monkeypatch.chdir(folder / "3")
     with pytest.raises(ServeError, match=re.escape(str(folder))):
         read_options(["."])
+
+
+def test_a_folder_whose_name_is_no_model_name_needs_another_name(folder):
+    folder = folder.rename(folder.parent / "my model")
+    assert read_options([str(folder), "--name", "toy"])[1].name == "toy"
+
+
+def test_a_gateway_needs_no_folder():
+    folder, settings, labels, _ = read_options(["--upstream", "http://tf:8501", "--poll_s", "2"])
+    assert (folder, settings.upstream, settings.poll_s, labels) == (None, "http://tf:8501", 2, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "header"),
+    [
+        ("http://tf", Address("tf", 80), b"tf:80"),
+        ("https://tf/", Address("tf", 443, tls=True), b"tf:443"),
+        ("http://[::1]:8501", Address("::1", 8501), b"[::1]:8501"),
+        ("http://b\u00fccher:8501", Address("b\u00fccher", 8501), b"xn--bcher-kva:8501"),
+    ],
+)
+def test_addresses_of_the_upstream(text, address, header):
+    assert Address.parse(text) == address
+    assert address.header == header
 
 
 def test_labels():

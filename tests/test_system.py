@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_transformer import system
+from keras_transformer.file_replacement import create_partial
 from keras_transformer.system import FileError
 from tests.support.disk import file_size_limit
 
@@ -55,17 +56,54 @@ def test_a_file_stays_if_the_block_raises(tmp_path: Path, error: type[BaseExcept
     assert contents(tmp_path) == {"file": "old"}
 
 
-def test_a_leftover_partial_file_is_overwritten(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    (tmp_path / ".partial.file").write_text("a longer text of a killed process")
+    create_partial(path).write_text("a longer text of a killed process")
+    (tmp_path / ".writing.file").touch()
     system.write_text(path, "n\u00f6\n")
     assert contents(tmp_path) == {"file": "n\u00f6\n"}
+
+
+def test_a_file_is_written_by_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with system.atomic_file(path) as partial:
+        partial.write_text("first")
+        with pytest.raises(FileError, match="file: another process is writing it"):
+            system.write_text(path, "second")
+        system.write_text(tmp_path / "other", "second")
+    assert contents(tmp_path) == {"file": "first", "other": "second"}
+
+
+def test_a_writer_waits_for_no_lock_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock file vanishes after it was opened: its lock would exclude nothing."""
+    flock, hidden, calls = fcntl.flock, tmp_path / ".writing.file", []
+
+    def removed_once(handle: int, operation: int) -> None:
+        flock(handle, operation)
+        if not calls:
+            hidden.unlink()
+        calls.append(handle)
+
+    monkeypatch.setattr(fcntl, "flock", removed_once)
+    with system.write_lock(tmp_path / "file"):
+        assert len(calls) == 2
+        assert hidden.exists()
+    assert contents(tmp_path) == {}
 
 
 def test_json_is_readable_unicode(tmp_path: Path) -> None:
     system.write_json(tmp_path / "file.json", {"text": "\u6211"})
     assert contents(tmp_path) == {"file.json": '{\n "text": "\u6211"\n}\n'}
     assert json.loads((tmp_path / "file.json").read_text()) == {"text": "\u6211"}
+
+
+def test_json_keeps_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    system.write_json(tmp_path / "file.json", {name: [name]})
+    assert json.loads((tmp_path / "file.json").read_text()) == {name: [name]}
+    assert "caf\\udce9" in (tmp_path / "file.json").read_text()
 
 
 def test_a_full_disk_keeps_the_earlier_file(tmp_path: Path) -> None:
@@ -98,9 +136,46 @@ def test_a_folder_appears_when_the_block_ends(tmp_path: Path, exists: bool) -> N
     with system.atomic_folder(path) as partial:
         (partial / "sub").mkdir()
         (partial / "sub" / "file").write_text("x")
-        assert not path.exists() or not os.listdir(path)
+        assert not path.exists() or not system.occupants(path)
     assert contents(tmp_path) == {"new/folder/sub/file": "x"}
     assert os.listdir(tmp_path / "new") == ["folder"]
+
+
+def test_an_existing_folder_is_filled_from_inside(tmp_path: Path) -> None:
+    """Its parent may not be writable; nothing is ever created there."""
+    path = tmp_path / "folder"
+    (path / "lost+found").mkdir(parents=True)
+    (path / ".partial").mkdir()
+    (path / ".partial" / "old").touch()  # of a killed process
+    with system.atomic_folder(path, last="last") as partial:
+        (partial / "last").write_text("1")
+        (partial / "zz").write_text("2")
+        assert os.listdir(tmp_path) == ["folder"]
+        assert system.occupants(path) == []
+    assert contents(tmp_path) == {"folder/last": "1", "folder/zz": "2"}
+    assert sorted(os.listdir(path)) == ["last", "lost+found", "zz"]
+
+
+def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "last").write_text("old")
+    (tmp_path / "link").symlink_to("disk")
+    with system.atomic_folder(tmp_path / "link", replace=True, last="last") as partial:
+        (partial / "last").write_text("new")
+        (partial / "other").write_text("new")
+    assert contents(tmp_path / "disk") == {"last": "new", "other": "new"}
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("\u00e4")
+    (tmp_path / "link").symlink_to("file")
+    assert system.read_text(tmp_path / "link") == "\u00e4"
+    for name in ("pipe", "loop", "none", ".", "../../../../../../../../dev/null"):
+        with pytest.raises(OSError, match=r"."):
+            system.read_bytes(tmp_path / name)
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o027])

@@ -73,8 +73,8 @@ def test_resume_starts_from_the_configuration_of_the_run(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--workers 0", "--workers: expected 1 or more, got 0"),
-        ("--workers 2 --restarts -1", "--restarts: expected 0 or more, got -1"),
+        ("--workers 0", "--workers: expected 1 to 1024, got 0"),
+        ("--workers 2 --restarts -1", "--restarts: expected 0 to 1000, got -1"),
         ("--train.precision float16", "expected one of float32, bfloat16 (float16 would need a"),
     ],
 )

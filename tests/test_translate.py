@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +29,8 @@ class Reversing:
         """Numbers of the lines whose translations come to no end."""
         self.dies_at = 0
         """Number of the line at which the process is killed."""
+        self.ready: list[bool] = []
+        """Whether the next line came at once, after each line."""
 
     def translate_stream(
         self,
@@ -37,12 +41,14 @@ class Reversing:
         *,
         prefixes: Iterable[str] | None,
         attention: bool,
+        ready: Callable[[], bool],
     ) -> Iterator[Translation]:
         self.windows.append(window)
         begin = itertools.repeat("") if prefixes is None else prefixes
         for number, (line, prefix) in enumerate(zip(lines, begin, strict=False), start=first_line):
             if number == self.dies_at:
                 raise KeyboardInterrupt
+            self.ready.append(ready())
             others = (Alternative(line[::-1].upper(), -2.5),) if line else ()
             looked = looking(line) if attention and line else None
             text, score = prefix + line[::-1], -1.25 if line else 0.0
@@ -147,6 +153,24 @@ def test_typed_lines_are_translated_one_by_one(
     assert "Ctrl-D" in captured.err
 
 
+def test_lines_of_a_pipe_are_grouped_only_while_they_come_at_once(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"ab\ncd\n")
+    later = threading.Timer(0.2, lambda: (os.write(writing, b"ef\n"), os.close(writing)))
+    later.start()
+    assert translate.main(["--run", "r", f"/dev/fd/{reading}"]) == 0
+    later.join()
+    os.close(reading)
+    assert capsys.readouterr().out == "ba\ndc\nfe\n"
+    assert translator.ready == [True, False, False]
+    assert translator.windows[0] > 1000
+    translator.ready.clear()
+    assert translate.main(["--run", "r", lines_in(tmp_path, "in", "ab\ncd\n")]) == 0
+    assert translator.ready == [True, True]
+
+
 def lines_in(folder: Path, name: str, text: str) -> str:
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
@@ -221,6 +245,56 @@ def test_a_killed_run_is_completed(translator: Reversing, tmp_path: Path, n_best
     for _ in range(2):  # again changes nothing
         assert translate.main([*words, str(out), "--append"]) == 0
         assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("words", ["--append", "", "--scores"])
+def test_an_output_that_is_the_input_is_refused(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab\ncd\nno line feed")
+    (tmp_path / "link").symlink_to("in.txt")
+    for name in (path, str(tmp_path / "link")):
+        assert translate.main(["--run", "r", path, "--output", name, *words.split()]) == 2
+        assert "this command reads it too" in capsys.readouterr().err
+        assert Path(path).read_text() == "ab\ncd\nno line feed"
+    assert translator.windows == []
+
+
+def test_files_of_the_run_and_prefixes_are_inputs_too(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    (run / "tokenizer").mkdir(parents=True)
+    path, prefix = lines_in(tmp_path, "in.txt", "ab\n"), lines_in(tmp_path, "prefix", "x\n")
+    read = [lines_in(run, name, "x\n") for name in ("config.yaml", "tokenizer/source.model")]
+    for option, file in zip(("--output", "--attention", "--output"), [prefix, *read], strict=True):
+        words = ["--run", str(run), path, "--prefix", prefix, option, file]
+        assert translate.main(words) == 2
+        assert f"{option} {file}: this command reads it too" in capsys.readouterr().err
+        assert Path(file).read_text() == "x\n"
+
+
+def test_a_file_to_which_the_shell_appends_keeps_its_lines(
+    translator: Reversing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, log = lines_in(tmp_path, "in.txt", "ab\n"), lines_in(tmp_path, "log", "before\n")
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND)
+    words = ["--run", "r", path, "--output", f"/dev/fd/{handle}"]
+    assert translate.main(words) == 0
+    assert Path(log).read_text() == "before\nba\n"
+    assert translate.main([*words, "--append"]) == 2
+    assert "expected the name of a file" in capsys.readouterr().err
+    os.close(handle)
+
+
+def test_attention_goes_into_a_pipe(translator: Reversing, tmp_path: Path) -> None:
+    path = lines_in(tmp_path, "in.txt", "ab\n")
+    reading, writing = os.pipe()
+    assert translate.main(["--run", "r", path, "--attention", f"/dev/fd/{writing}"]) == 0
+    os.close(writing)
+    with open(reading, "rb") as pipe, np.load(io.BytesIO(pipe.read())) as found:
+        assert found["source_1"].tolist() == ["a", "b", "</s>"]
+        assert found["attention_1"].shape == (3, 3)
 
 
 def test_an_output_longer_than_the_input_is_refused(

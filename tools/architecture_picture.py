@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 
+from keras_transformer.cli.streams import output
 from tools import svg
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -218,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the picture."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Draw folders and imports.")
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help=f"default: {FILE.name}")
-    parser.parse_args(arguments).file.write_text(picture(), encoding="utf-8")
+    with output(str(parser.parse_args(arguments).file), "file") as stream:
+        stream.write(picture())
 
 
 if __name__ == "__main__":

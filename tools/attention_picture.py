@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_transformer.cli.streams import output
 from tools import svg
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "images" / "attention.svg"
@@ -75,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = translation.attention
     if found is None:
         parser.error("--sentence: expected text, got a blank line")
-    options.file.write_text(picture(found.source, found.target, found.weights), encoding="utf-8")
+    with output(str(options.file), "file") as stream:
+        stream.write(picture(found.source, found.target, found.weights))
     print(translation.text)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from keras_transformer.cli.streams import output
 from keras_transformer.config import Config
 from keras_transformer.presets import PRESETS
 
@@ -115,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the document."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the configuration reference.")
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help=f"default: {FILE.name}")
-    parser.parse_args(arguments).file.write_text(reference(), encoding="utf-8")
+    with output(str(parser.parse_args(arguments).file), "file") as stream:
+        stream.write(reference())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keras_transformer.cli.streams import output
 from tools import svg
 from tools.model_graph import Call, Node, Sublayer, arguments, nodes, section, sublayers
 
@@ -266,7 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the picture."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Draw the model.")
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help=f"default: {FILE.name}")
-    parser.parse_args(arguments).file.write_text(picture(base_model()), encoding="utf-8")
+    with output(str(parser.parse_args(arguments).file), "file") as stream:
+        stream.write(picture(base_model()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from keras_transformer.cli import standard_streams
 from keras_transformer.cli.main import fail
 
 COMMANDS = {
@@ -22,6 +23,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the entry point named by the first argument; return its exit status."""
+    standard_streams.prepare()
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
         print(_manual())

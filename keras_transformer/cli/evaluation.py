@@ -12,8 +12,9 @@ from jsonargparse import Namespace
 
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser
-from keras_transformer.cli.streams import output, progress
-from keras_transformer.cli.trained_model import add_translator
+from keras_transformer.cli.standard_streams import require_output
+from keras_transformer.cli.streams import check_outputs, output, progress
+from keras_transformer.cli.trained_model import add_translator, files_read
 
 if TYPE_CHECKING:
     from keras_transformer.evaluation.evaluation_set import EvaluationSet
@@ -54,12 +55,13 @@ def add_options(parser: Parser) -> None:
     add("--target_language", metavar="CODE", help="Target language; left out: the run's.")
 
 
-def check_options(own: Namespace) -> None:
+def check_options(options: Options) -> None:
     """Refuse contradictory and incomplete options.
 
     Raises:
         UsageError: Names the options.
     """
+    own = options.own
     if (own.run is None) == (own.hypotheses is None):
         raise UsageError("expected --run DIR or --hypotheses FILE, one of the two")
     if own.data is not None and (own.source is not None or own.reference is not None):
@@ -72,6 +74,18 @@ def check_options(own: Namespace) -> None:
         raise UsageError("expected --moses or --tokenize, not both")
     if own.hypotheses is not None and own.output is not None:
         raise UsageError("--output saves translations of --run; --hypotheses are saved already")
+    require_output()
+    check_outputs({"--output": own.output}, _files_read(options))
+
+
+def _files_read(options: Options) -> list[str | None]:
+    from keras_transformer.data.pairs import corpus_files
+
+    own = options.own
+    texts = [own.source, own.hypotheses, own.against, *(own.reference or [])]
+    if own.data is not None:
+        texts += map(str, corpus_files(own.data, *_languages(own)[:2]))
+    return [*filter(None, texts), *files_read(options)]
 
 
 def evaluate(options: Options, load_translator: LoadTranslator) -> dict[str, Any]:

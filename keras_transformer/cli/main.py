@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from keras_transformer import environment, system
+from keras_transformer.cli import standard_streams
 from keras_transformer.errors import UserError
 from keras_transformer.standard_error import tolerant_stderr
 
@@ -47,9 +48,7 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
         @tolerant_stderr()
         def run(argv: Sequence[str] | None = None) -> int:
             environment.set_for_command()
-            for stream in (sys.stdout, sys.stderr):
-                if hasattr(stream, "reconfigure"):
-                    stream.reconfigure(encoding="utf-8")
+            standard_streams.prepare()
             logging.basicConfig(format="%(levelname)s: %(message)s")
             try:
                 main(sys.argv[1:] if argv is None else argv)

@@ -1,25 +1,16 @@
-"""Messages about mistyped options and configuration files."""
+"""Messages about mistyped options."""
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 
 from keras_transformer.compat import jsonargparse as compat
-from keras_transformer.config import WHY_NOT
 from keras_transformer.errors import UserError
-
-_TYPES = {
-    "<class 'int'>": "a whole number",
-    "<class 'float'>": "a number",
-    "<class 'bool'>": "true or false",
-    "<class 'str'>": "a text (in YAML: put it in quotes)",
-}
+from keras_transformer.validation import unknown
 
 
 class UsageError(UserError):
-    """An option or a configuration file that cannot be understood."""
+    """An option that cannot be understood."""
 
 
 def explain(message: str, names: Sequence[str]) -> str:
@@ -27,35 +18,11 @@ def explain(message: str, names: Sequence[str]) -> str:
 
     Args:
         message: The text of an ``argparse.ArgumentError``.
-        names: Valid options and fields, without dashes, to suggest similar ones.
+        names: Valid options, without dashes, to suggest similar ones.
     """
     error = compat.read_error(message)
-    if error.kind == "value":
-        return _wrong_value(error)
     if error.kind == "argument":
-        return f"unexpected argument {error.subject!r}"
-    if error.kind in ("option", "field"):
-        return _unknown(error.subject, error.kind, names)
-    if error.kind == "content":
-        found = error.subject or "nothing"
-        return f"expected fields such as 'train: {{max_steps: 100}}', found {found[:60]}"
-    return f"{error.subject}: {error.expected}" if error.subject else error.expected
-
-
-def _wrong_value(error: compat.ParseError) -> str:
-    choices = re.fullmatch(r"typing\.Literal\[(.+)\]", error.expected)
-    expected = f"one of {choices[1]}" if choices else _TYPES.get(error.expected, error.expected)
-    expected = expected.replace("'", "")
-    reason = f" ({WHY_NOT[error.value]})" if error.value in WHY_NOT else ""
-    return f"{error.subject}: expected {expected}{reason}, got {error.value!r}"
-
-
-def _unknown(name: str, kind: str, names: Sequence[str]) -> str:
-    """Name an unknown option or field, and similar valid ones."""
-    bare = name.removeprefix("--")
-    last = bare.rpartition(".")[2]
-    same_field = [valid for valid in names if valid.rpartition(".")[2] == last]
-    near = same_field or difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
-    prefix = "--" if kind == "option" else ""
-    hint = f"; did you mean {' or '.join(prefix + valid for valid in near)}?" if near else ""
-    return f"unknown {kind} {name}{hint or ' (--help lists them)'}"
+        return f"unexpected argument {error.subject!r} (--help lists the options)"
+    if error.kind == "option":
+        return unknown(error.subject, "option", names)
+    return f"{error.subject}: {error.message}" if error.subject else error.message

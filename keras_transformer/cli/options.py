@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,10 @@ from keras_transformer import presets
 from keras_transformer.cli.messages import UsageError, explain
 from keras_transformer.compat import jsonargparse as compat
 from keras_transformer.config import SECTIONS, Config, from_dict
+from keras_transformer.config.yaml_file import read_config_file
+from keras_transformer.field_types import field_types, read_text
 from keras_transformer.system import check_local
+from keras_transformer.validation import Range, check_number, read_field
 
 Values = dict[str, Any]
 
@@ -140,12 +144,58 @@ def build_parser(name: str, description: str, sections: Sequence[str]) -> Parser
     return parser
 
 
-def _add_section(parser: Parser, section: str) -> None:
-    parser.add_class_arguments(SECTIONS[section], section)
+def add_fields(parser: Parser, config_class: type, section: str = "") -> None:
+    """Add the fields of a dataclass as options.
+
+    Args:
+        parser: Gets the options ``--SECTION.FIELD``.
+        config_class: The dataclass, with a docstring below each field.
+        section: The section of the configuration; "": the options are ``--FIELD``.
+    """
+    parser.add_class_arguments(config_class, section or None)
+    if section:
+        compat.remove_option(parser, f"--{section}")
+    fields = field_types(config_class)
     for action in compat.actions(parser):
-        if action.option_strings == [f"--{section}"]:
-            action.help = argparse.SUPPRESS  # a whole section as one option; --config replaces it
-        elif action.dest.startswith(f"{section}."):
+        owner, _, name = action.dest.rpartition(".")
+        if owner == section and name in fields:
+            read = functools.partial(_read, config_class, name, action.dest)
+            compat.read_with(action, read)
+
+
+def _read(config_class: type, field_name: str, name: str, text: str) -> Any:
+    return read_field(config_class, field_name, text, name)
+
+
+def add_number(
+    parser: Parser, name: str, valid: Range, *, help: str, default: int | None = None
+) -> None:
+    """Add an option that is a whole number.
+
+    Args:
+        parser: Gets the option ``--NAME N``.
+        name: Without dashes.
+        valid: The valid values; others are refused at once.
+        help: Its documentation.
+        default: None: left out.
+    """
+    action = parser.add_argument(f"--{name}", type=int, metavar="N", help=help, default=default)
+
+    def read(text: str) -> int:
+        try:
+            value: int = read_text(text, int)
+        except ValueError as error:
+            raise UsageError(f"--{name}: {error}") from None
+        check_number(value, f"--{name}", valid)
+        return value
+
+    compat.read_with(action, read)
+
+
+def _add_section(parser: Parser, section: str) -> None:
+    add_fields(parser, SECTIONS[section], section)
+    for action in compat.actions(parser):
+        if action.dest.startswith(f"{section}."):
             name = action.dest.partition(".")[2]
             values = [(key, preset.get(section, {})) for key, preset in presets.PRESETS.items()]
             changed = [f"{key} {value[name]}" for key, value in values if name in value]
@@ -164,12 +214,11 @@ def load_config(parser: Parser, argv: Sequence[str]) -> Options:
         The user's options; of the configuration, only the fields that the user gave.
 
     Raises:
-        UsageError: An unknown option or field, or a value of the wrong type.
+        UserError: An unknown option or field, or a value of the wrong type.
     """
     found = parse(parser, argv, defaults=False).as_dict()
     typed = {key: found[key] for key in parser.sections if key in found}
     own = Namespace({key: found.get(key, default) for key, default in parser.own.items()})
-    _refuse_null(typed)
     given: Values = {}
     if own.config is not None:
         given = _read_file(Path(own.config), parser.sections)
@@ -198,8 +247,8 @@ def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespa
 
 
 def _refuse_remote(parser: Parser, found: Namespace) -> None:
-    """Refuse addresses of remote files; no option takes one. The sections check their own."""
-    own = parser.own
+    """Refuse addresses of remote files; the sections of the configuration check their own."""
+    own = parser.own.keys() - {"upstream"}  # the address of a server
     for action in compat.actions(parser):
         if action.dest in own:
             value = found.get(action.dest)
@@ -211,31 +260,7 @@ def _refuse_remote(parser: Parser, found: Namespace) -> None:
 
 
 def _read_file(path: Path, sections: Sequence[str]) -> Values:
-    """Read a YAML file and check all fields; return those of ``sections`` and any preset."""
-    parser = build_parser("config", "", list(SECTIONS))
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        values = parser.parse_string(text, defaults=False).as_dict()
-    except FileNotFoundError:
-        raise UsageError(f"config: there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"config: cannot read {path}: {error}") from None
-    except argparse.ArgumentError as error:
-        raise UsageError(f"{path}: {explain(str(error), parser.names)}") from None
-    try:
-        _refuse_null(values)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+    """Read a recipe and check all fields; return those of ``sections`` and any preset."""
+    values = read_config_file(path, ["preset"])
     wanted = [*sections, "preset"] if len(sections) == len(SECTIONS) else sections
     return {key: value for key, value in values.items() if key in wanted}
-
-
-def _refuse_null(values: Values) -> None:
-    for section, content in values.items():
-        if not isinstance(content, dict):
-            if content is None or section in SECTIONS:
-                raise UsageError(f"{section}: expected fields and values, got {content!r}")
-            continue
-        for name, value in content.items():
-            if value is None:
-                raise UsageError(f"{section}.{name}: expected a value, got null")

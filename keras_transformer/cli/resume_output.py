@@ -30,7 +30,7 @@ def continue_output(path: Path, numbered: bool) -> Iterator[tuple[TextIO, int]]:
     """
     if path.exists() and not path.is_file():
         raise UsageError(f"--append: expected a regular file, {path} is not one")
-    with path.open("a", encoding="utf-8", newline="\n") as stream, system.lock(path):
+    with system.write_lock(path), path.open("a", encoding="utf-8", newline="\n") as stream:
         done, size = completed_lines(path, numbered)
         os.truncate(path, size)
         yield stream, done

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, get_args
 
 from keras_transformer.cli.main import import_tensorflow
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import Options, Parser
+from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.config import Precision
 from keras_transformer.system import core_count
+from keras_transformer.validation import PROCESSES, between
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -32,6 +33,16 @@ def run_path(options: Options) -> Path:
     return Path(options.own.run)
 
 
+def files_read(options: Options) -> list[str | None]:
+    """Return the files that a command with `add_translator` reads, without its texts."""
+    run = options.own.run
+    names = ("config.yaml", "best.weights.h5")
+    files = [] if run is None else [Path(run, name) for name in names]
+    files += [] if run is None else Path(run, "tokenizer").glob("*")
+    config = [] if options.own.config is None else [options.own.config]
+    return [*map(str, files), *config]
+
+
 def add_translator(parser: Parser) -> None:
     """Add ``--run`` and the options of computation, which change results only by rounding."""
     add_run(parser)
@@ -42,10 +53,10 @@ def add_translator(parser: Parser) -> None:
         help="Type of weights and arithmetic. bfloat16 takes half the memory, and 0.7 to 0.8 of "
         "the time on processors with bfloat16 arithmetic; some translations differ.",
     )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
+    add_number(
+        parser,
+        "workers",
+        between(1, PROCESSES),
         help="Batches computed in parallel, which share the cores. Left out: one per core, or "
         "one in all with a GPU. 1 translates a single sentence with a large model sooner.",
     )
@@ -58,15 +69,13 @@ def load_translator(options: Options) -> Translator:
         UserError: No run is named, the folder is no run, or an option is invalid.
     """
     run = run_path(options)
-    workers = options.own.workers
-    if workers is not None and workers < 1:
-        raise UsageError(f"--workers: expected 1 or more, got {workers}")
-    import_tensorflow()
-    workers = _share_cores(workers)
-    from keras_transformer.inference.translator import Translator
     from keras_transformer.run import Run
 
-    search = options.config(Run.open(run).config).search
+    search = options.config(Run.open(run).config).search  # refuse mistakes before the slow import
+    import_tensorflow()
+    workers = _share_cores(options.own.workers)
+    from keras_transformer.inference.translator import Translator
+
     return Translator.from_run(run, search, dtype=options.own.dtype, workers=workers)
 
 

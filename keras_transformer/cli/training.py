@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import Options, Parser
+from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.cli.workers import launch
 from keras_transformer.config import RESUMABLE
+from keras_transformer.validation import PROCESSES, between
+
+MAX_RESTARTS = 1_000
 
 
 def add_options(parser: Parser) -> None:
@@ -41,19 +44,19 @@ def add_options(parser: Parser) -> None:
         help="auto: all GPUs, or the CPU if there is none; cpu; gpu; gpu:N: the first N GPUs; "
         "cpu:N: the CPU as N devices, to try training on several devices without GPUs.",
     )
-    add(
-        "--workers",
-        type=int,
+    add_number(
+        parser,
+        "workers",
+        between(1, PROCESSES),
         default=1,
-        metavar="N",
         help="Processes on this machine that train together, like machines of a cluster. (In a "
         "cluster, TF_CONFIG or Slurm's variables name the workers.)",
     )
-    add(
-        "--restarts",
-        type=int,
+    add_number(
+        parser,
+        "restarts",
+        between(0, MAX_RESTARTS),
         default=0,
-        metavar="N",
         help="With --workers: restart all workers from the last checkpoint after a failure, at "
         "most N times.",
     )
@@ -85,13 +88,9 @@ def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:
         False if this process has to train: alone, or as one of the workers.
 
     Raises:
-        UsageError: An invalid number.
         SystemExit: The workers failed.
     """
     workers, restarts = options.own.workers, options.own.restarts
-    for name, value, least in (("workers", workers, 1), ("restarts", restarts, 0)):
-        if value < least:
-            raise UsageError(f"--{name}: expected {least} or more, got {value}")
     # A worker has the same options as the launcher that started it.
     if workers == 1 or "TF_CONFIG" in os.environ:
         return False

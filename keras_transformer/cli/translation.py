@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, TextIO
 from jsonargparse import Namespace
 
 from keras_transformer.cli.messages import UsageError
-from keras_transformer.cli.options import Parser
+from keras_transformer.cli.options import Options, Parser
 from keras_transformer.cli.resume_output import continue_output, skip
+from keras_transformer.cli.standard_streams import require_output
 from keras_transformer.cli.streams import (
+    check_outputs,
+    descriptor,
+    input_lines,
+    is_terminal,
     output,
     output_file,
     output_path,
     progress,
     shows_progress,
-    standard_input,
 )
-from keras_transformer.cli.trained_model import add_translator
+from keras_transformer.cli.trained_model import add_translator, files_read
+from keras_transformer.data.lines import LineStream, read_lines
 
 if TYPE_CHECKING:
     from keras_transformer.inference.attention_file import AddLine
@@ -56,18 +61,26 @@ def add_options(parser: Parser) -> None:
     add("--attention", metavar="FILE.npz", help="Save attention and pieces of each line.")
 
 
-def check_options(own: Namespace) -> None:
+def check_options(options: Options) -> None:
     """Refuse contradictory and incomplete options.
 
     Raises:
         UsageError: Names the options.
     """
+    own = options.own
     if own.append and own.output is None:
         raise UsageError("--append continues a file: --output FILE is missing")
     if own.append and own.attention is not None:
         raise UsageError("expected --append or --attention, not both: FILE.npz is written whole")
     if own.pieces and not own.alignment:
         raise UsageError("--pieces changes the links of --alignment: --alignment is missing")
+    if own.output is None:
+        require_output()
+    elif own.append and descriptor(own.output) is not None:
+        raise UsageError(f"--append: expected the name of a file, got the descriptor {own.output}")
+    texts = [own.file] if own.prefix is None else [own.file, own.prefix]
+    outputs = {"--output": own.output, "--attention": own.attention}
+    check_outputs(outputs, [*texts, *files_read(options)])
 
 
 def translate_lines(translator: Translator, own: Namespace) -> None:
@@ -90,9 +103,10 @@ def translate_lines(translator: Translator, own: Namespace) -> None:
     with (
         _output(own, numbered) as (stream, done),
         _attention_output(own.attention) as add_attention,
-        progress(total, done=done, to_file=own.output is not None) as report,
+        progress(total, done=done, to_file=_is_to_file(own)) as report,
+        input_lines(own.file) as lines,
     ):
-        translations = _translations(translator, own, done, report)
+        translations = _translations(translator, own, lines, done, report)
         for number, translation in enumerate(translations, start=done + 1):
             add_attention(number, translation.attention)
             if not translation.finished:
@@ -116,14 +130,16 @@ def _warning(unfinished: Sequence[int]) -> str:
     )
 
 
+def _is_to_file(own: Namespace) -> bool:
+    return own.output is not None and not is_terminal(own.output)
+
+
 def _count_lines(own: Namespace) -> int | None:
     """Count the input lines if that is useful and the input can be read twice."""
     if own.file is None or not Path(own.file).is_file():
         return None
-    if own.prefix is None and not shows_progress(own.output is not None):
+    if own.prefix is None and not shows_progress(_is_to_file(own)):
         return None
-    from keras_transformer.data.lines import read_lines
-
     total = sum(1 for _ in read_lines(own.file))
     if own.prefix is not None and Path(own.prefix).is_file():
         prefixes = sum(1 for _ in read_lines(own.prefix))
@@ -159,24 +175,28 @@ def _attention_output(path: str | None) -> Iterator[AddLine]:
 
 
 def _translations(
-    translator: Translator, own: Namespace, done: int, report: Progress | None
+    translator: Translator,
+    own: Namespace,
+    lines: LineStream | Iterator[str],
+    done: int,
+    report: Progress | None,
 ) -> Iterator[Translation]:
     """Translate the lines after the first ``done``."""
-    from keras_transformer.data.lines import read_lines
     from keras_transformer.inference.translator import WINDOW
 
     interactive = own.file is None and sys.stdin.isatty()
     if interactive:
         print("Type sentences; Ctrl-D ends.", file=sys.stderr)
-    lines = standard_input() if own.file is None else read_lines(Path(own.file))
     prefixes = None if own.prefix is None else read_lines(Path(own.prefix))
     return translator.translate_stream(
-        skip(lines, done, "input"),
+        skip(iter(lines), done, "input"),
         1 if interactive else WINDOW,
         report,
         done + 1,
         prefixes=None if prefixes is None else skip(prefixes, done, "--prefix"),
         attention=bool(own.alignment or own.attention),
+        # A program may wait for its translations before it writes more.
+        ready=lines.ready if isinstance(lines, LineStream) else lambda: True,
     )
 
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from keras_transformer.config.data import DataConfig
 from keras_transformer.config.model import ModelConfig
-from keras_transformer.config.search import SearchConfig
-from keras_transformer.config.train import RESUMABLE, WHY_NOT, Precision, TrainConfig
+from keras_transformer.config.search import LengthPenalty, SearchConfig
+from keras_transformer.config.train import RESUMABLE, Precision, TrainConfig
 from keras_transformer.validation import ConfigError, require
 
 __all__ = [
     "RESUMABLE",
     "SECTIONS",
-    "WHY_NOT",
     "Config",
     "ConfigError",
     "DataConfig",
+    "LengthPenalty",
     "ModelConfig",
     "Precision",
     "SearchConfig",

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from keras_transformer.system import check_local
-from keras_transformer.validation import Range, at_least, check_fields, option, require
+from keras_transformer.validation import (
+    LENGTH,
+    VOCABULARY,
+    Range,
+    between,
+    check_fields,
+    option,
+    require,
+)
 
 Algorithm = Literal["unigram", "bpe"]
 OnLong = Literal["cut", "refuse"]
@@ -29,17 +37,21 @@ class DataConfig:
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
     # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
-    vocabulary_size: int = option(10_000, at_least(300))
+    vocabulary_size: int = option(10_000, between(300, VOCABULARY))
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True
     """One vocabulary for both languages; tied embeddings need it."""
-    max_tokens: int = option(256, at_least(2))
+    max_tokens: int = option(256, between(2, LENGTH))
     """Longest training sentence in tokens, end token included; longer pairs are dropped and
     counted in the report. For longer sentences in translation see data.on_long."""
     on_long: OnLong = "cut"
     """Longer sentences in translation: cut (with a warning naming the line) or refuse."""
     max_ratio: float = option(
-        0.0, Range("0 (keep all) or a number above 1", lambda value: value == 0 or value > 1)
+        0.0,
+        Range(
+            f"0 (keep all) or a number above 1, up to {LENGTH}",
+            lambda value: value == 0 or 1 < value <= LENGTH,
+        ),
     )
     """Drop training pairs where one side has more than this many times the tokens of the
     other; 0 keeps all."""
@@ -49,9 +61,9 @@ class DataConfig:
     """Drop training pairs whose two sides are the same text."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "data")
         for name in ("train", "source", "target"):
             value = getattr(self, name)
             require(bool(value), f"data.{name}", "a non-empty text", value)
         for name in ("train", "dev"):
             check_local(getattr(self, name), f"data.{name}")
-        check_fields(self, "data")

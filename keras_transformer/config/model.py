@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from keras_transformer.validation import NOT_NEGATIVE, POSITIVE, RATE, check_fields, option, require
+from keras_transformer.validation import (
+    LAYERS,
+    LENGTH,
+    RATE,
+    VOCABULARY,
+    WIDTH,
+    between,
+    check_fields,
+    option,
+    require,
+)
 
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
@@ -17,23 +27,23 @@ Attention = Literal["plain", "blockwise"]
 class ModelConfig:
     """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
-    source_vocabulary_size: int = option(0, NOT_NEGATIVE)
+    source_vocabulary_size: int = option(0, between(0, VOCABULARY))
     """Source vocabulary size; 0 takes the tokenizer's."""
-    target_vocabulary_size: int = option(0, NOT_NEGATIVE)
+    target_vocabulary_size: int = option(0, between(0, VOCABULARY))
     """Target vocabulary size; 0 takes the tokenizer's."""
-    encoder_layers: int = option(6, POSITIVE)
+    encoder_layers: int = option(6, between(1, LAYERS))
     """Encoder layers, N (section 3.1)."""
-    decoder_layers: int = option(6, POSITIVE)
+    decoder_layers: int = option(6, between(1, LAYERS))
     """Decoder layers, N (section 3.1)."""
-    d_model: int = option(512, POSITIVE)
+    d_model: int = option(512, between(1, WIDTH))
     """Width of embeddings and sub-layer outputs."""
-    heads: int = option(8, POSITIVE)
+    heads: int = option(8, between(1, WIDTH))
     """Attention heads, h (section 3.2.2)."""
-    d_key: int = option(0, NOT_NEGATIVE)
+    d_key: int = option(0, between(0, WIDTH))
     """Query and key width per head, d_k; 0 means d_model / heads."""
-    d_value: int = option(0, NOT_NEGATIVE)
+    d_value: int = option(0, between(0, WIDTH))
     """Value width per head, d_v; 0 means d_model / heads."""
-    d_ff: int = option(2048, POSITIVE)
+    d_ff: int = option(2048, between(1, 16 * WIDTH))
     """Inner width of the feed-forward network (section 3.3)."""
     dropout: float = option(0.1, RATE)
     """Dropout rate of sub-layer outputs and embeddings (section 5.4)."""
@@ -45,7 +55,7 @@ class ModelConfig:
     """post: LayerNorm(x + Sublayer(x)), the paper; pre: x + Sublayer(LayerNorm(x))."""
     positions: Positions = "sinusoidal"
     """Position encoding: sinusoidal (the paper), learned, rotary, alibi or none."""
-    max_positions: int = option(1024, POSITIVE)
+    max_positions: int = option(1024, between(1, LENGTH))
     """Number of learned positions, at least data.max_tokens; the other encodings have no
     limit."""
     embeddings: Embeddings = "tied"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from keras_transformer.validation import (
-    NOT_NEGATIVE,
-    POSITIVE,
+    BATCH_TOKENS,
+    HYPOTHESES,
+    LENGTH,
+    SEED,
     SHARE,
+    VOCABULARY,
+    between,
     check_fields,
     option,
     require,
 )
+
+LengthPenalty = Literal["gnmt", "power"]
 
 _NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 """Values of the sampling options that change nothing."""
@@ -21,31 +28,35 @@ _NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 class SearchConfig:
     """The search (section 6.1 of "Attention Is All You Need")."""
 
-    beam: int = option(4, POSITIVE)
+    beam: int = option(4, between(1, HYPOTHESES))
     """Hypotheses kept for each sentence; 1 is greedy search."""
-    alpha: float = option(0.6, NOT_NEGATIVE)
-    """Length penalty of Wu et al. (2016): score = log P / ((5 + length) / 6)^alpha."""
-    max_extra: int = option(50, POSITIVE)
+    alpha: float = option(0.6, between(0, 10))
+    """Strength of the length penalty: larger values favour longer hypotheses; 0 is none."""
+    length_penalty: LengthPenalty = "gnmt"
+    """Length penalty, n tokens with the end token. gnmt: score = log P / ((5 + n) / 6)^alpha
+    (Wu et al., 2016), the paper's; power: log P / n^alpha, as in CTranslate2 and fairseq."""
+    max_extra: int = option(50, between(1, LENGTH))
     """Longest output: source length plus this many tokens."""
-    n_best: int = option(1, POSITIVE)
+    n_best: int = option(1, between(1, HYPOTHESES))
     """Hypotheses returned for each sentence, best first; the texts of a beam search differ,
     samples may repeat."""
-    batch_tokens: int = option(4_096, POSITIVE)
+    batch_tokens: int = option(4_096, between(1, BATCH_TOKENS))
     """Source tokens per batch, padding counted."""
-    min_length: int = option(0, NOT_NEGATIVE)
+    min_length: int = option(0, between(0, LENGTH))
     """Shortest output in tokens, end token not counted; never more than the longest output."""
-    no_repeat_ngram: int = option(0, NOT_NEGATIVE)
-    """No sequence of this many tokens occurs twice in an output; 0 allows repetition."""
+    no_repeat_ngram: int = option(0, between(0, LENGTH))
+    """No sequence of this many tokens occurs twice in an output; 0 allows repetition, as does a
+    number above the longest output."""
     sample: bool = False
     """Sample tokens at random instead of searching; beam has no effect, n_best is the number
     of samples. The samples of a sentence depend only on its text and the seed."""
-    temperature: float = option(1.0, POSITIVE)
+    temperature: float = option(1.0, between(1e-6, 1_000_000))
     """Softmax temperature of samples: below 1 sharpens, above 1 flattens."""
-    top_k: int = option(0, NOT_NEGATIVE)
+    top_k: int = option(0, between(0, VOCABULARY))
     """Sample from this many most probable tokens; 0 means all."""
     top_p: float = option(1.0, SHARE)
     """Sample from the most probable tokens that together have this probability."""
-    seed: int = option(1, NOT_NEGATIVE)
+    seed: int = option(1, SEED)
     """Seed of samples."""
 
     def __post_init__(self) -> None:

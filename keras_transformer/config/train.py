@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from keras_transformer.validation import NOT_NEGATIVE, POSITIVE, RATE, check_fields, option, require
+from keras_transformer.validation import (
+    BATCH_TOKENS,
+    RATE,
+    SEED,
+    STEPS,
+    between,
+    check_fields,
+    option,
+    require,
+    zero_or,
+)
 
 Precision = Literal["float32", "bfloat16"]
 BestBy = Literal["bleu", "loss"]
@@ -49,60 +59,60 @@ RESUMABLE = (
 class TrainConfig:
     """The optimisation (section 5). The defaults are the paper's base model."""
 
-    max_steps: int = option(100_000, POSITIVE)
+    max_steps: int = option(100_000, between(1, STEPS))
     """Total optimizer steps."""
-    max_minutes: float = option(0.0, NOT_NEGATIVE)
+    max_minutes: float = option(0.0, between(0, STEPS))
     """Stop after this many minutes of training, including those before --resume; 0: no limit."""
-    batch_tokens: int = option(25_000, POSITIVE)
+    batch_tokens: int = option(25_000, between(1, BATCH_TOKENS))
     """Target tokens per batch over all devices and workers, padding not counted; source
     tokens have the same limit."""
-    micro_batch_tokens: int = option(0, NOT_NEGATIVE)
+    micro_batch_tokens: int = option(0, between(0, BATCH_TOKENS))
     """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
     update equals that of the whole batch except for dropout masks, in less memory. 0: one
     micro-batch."""
-    warmup_steps: int = option(4_000, POSITIVE)
+    warmup_steps: int = option(4_000, between(1, STEPS))
     """Steps of rising learning rate (section 5.3)."""
-    learning_rate_factor: float = option(1.0, POSITIVE)
+    learning_rate_factor: float = option(1.0, between(1e-30, 10_000))
     """Factor of the paper's learning rate; the peak is factor / sqrt(d_model * warmup)."""
     adam_beta_1: float = option(0.9, RATE)
     """Adam's decay of the first moment."""
     adam_beta_2: float = option(0.98, RATE)
     """Adam's decay of the second moment."""
-    adam_epsilon: float = option(1e-9, POSITIVE)
+    adam_epsilon: float = option(1e-9, between(1e-30, 1))
     """Adam's epsilon."""
-    clip_norm: float = option(0.0, NOT_NEGATIVE)
+    clip_norm: float = option(0.0, zero_or(1e-9, 1e9, "no clipping"))
     """Clip gradients to this global norm; 0 does not clip."""
     label_smoothing: float = option(0.1, RATE)
     """Probability mass spread evenly over the vocabulary (section 5.4)."""
-    checkpoint_every: int = option(1_000, POSITIVE)
+    checkpoint_every: int = option(1_000, between(1, STEPS))
     """Steps between checkpoints; each measures dev loss and dev BLEU."""
-    average: int = option(5, POSITIVE)
+    average: int = option(5, between(1, STEPS))
     """Number of latest checkpoints averaged at the end (section 6.1); the average is kept if it
     is better on the dev set."""
     ema_decay: float = option(0.0, RATE)
     """Decay of an exponential moving average of the weights, such as 0.999; also tried at the
     end. 0: none."""
-    keep_best: int = option(1, POSITIVE)
+    keep_best: int = option(1, between(1, STEPS))
     """Number of best checkpoints whose weights are kept: the best in best.weights.h5; with 2
     or more, each in best/STEP.weights.h5 too."""
     best_by: BestBy = "bleu"
     """Selection of the best weights: highest dev bleu, or lowest dev loss. The loss also decides
     between equal BLEU (two decimals), below BLEU 1, and if dev_sentences is 0."""
-    patience: int = option(0, NOT_NEGATIVE)
+    patience: int = option(0, between(0, STEPS))
     """Stop after this many checkpoints without improvement; 0 never stops early."""
-    dev_sentences: int = option(1_000, NOT_NEGATIVE)
+    dev_sentences: int = option(1_000, between(0, STEPS))
     """Translate this many dev sentences greedily at each checkpoint, for dev BLEU; 0: no BLEU."""
     bleu_tokenizer: BleuTokenizer = "auto"
     """sacreBLEU's tokenizer for dev BLEU, also the default of evaluate and export. auto: by the
     language code data.target, or by the text where the code stands for no tokenizer."""
-    log_every: int = option(50, POSITIVE)
+    log_every: int = option(50, between(1, STEPS))
     """Steps between two progress lines."""
     tensorboard: bool = False
     """Write scalars, dev translations and attention maps for TensorBoard into the run folder;
     needs the extra tensorboard."""
-    seed: int = option(1, NOT_NEGATIVE)
+    seed: int = option(1, SEED)
     """Seed of weights, dropout and data order."""
-    precision: Precision = "float32"
+    precision: Precision = field(default="float32", metadata={"why_not": WHY_NOT})
     """Arithmetic of the layers; weights, loss and softmax stay in float32."""
     jit: bool = False
     """Compile the training step with XLA; batches then come in a few fixed shapes."""
@@ -111,12 +121,6 @@ class TrainConfig:
     them: less memory, or larger batches, for the time of a second forward pass."""
 
     def __post_init__(self) -> None:
-        require(
-            str(self.precision) != "float16",
-            "train.precision",
-            f"float32 or bfloat16 ({WHY_NOT['float16']})",
-            self.precision,
-        )
         check_fields(self, "train")
         require(
             not (self.jit and self.micro_batch_tokens),

@@ -7,3 +7,7 @@ from keras_transformer.errors import UserError
 
 class DataError(UserError):
     """Parallel text that cannot be used; the message names the file, and the line if any."""
+
+
+class ChangedDataError(DataError):
+    """Prepared data that are not those of the present configuration, corpus or tokenizer."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.errors import DataError
+from keras_transformer.data.errors import ChangedDataError, DataError
 from keras_transformer.data.pairs import corpus_files
 from keras_transformer.data.prepared import read_json
 from keras_transformer.data.tokenizer import Tokenizer
@@ -55,31 +55,39 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
         tokenizer: The tokenizer that the data must be encoded with; None accepts any.
 
     Raises:
-        DataError: The fingerprints differ, or the stored one cannot be read.
+        ChangedDataError: The fingerprints differ.
+        DataError: The stored one cannot be read.
     """
     stored = read_json(path)
-    if stored.get("format") != FORMAT:
-        raise DataError(f"{path}: expected format {FORMAT}, got {stored.get('format')}")
+    number = stored.get("format", 1)
+    if number != FORMAT:
+        raise ChangedDataError(
+            f"{path}: expected format {FORMAT}, got {number}, of another version"
+        )
     differences = []
-    fields = stored.get("data", {})
+    fields, files = stored.get("data"), stored.get("files")
+    if not isinstance(fields, dict) or not isinstance(files, dict):
+        raise DataError(f"{path}: expected the sections data and files, found other ones")
     for name, value in current["data"].items():
         if fields.get(name) != value:
             differences.append(f"data.{name} {fields.get(name)!r}, got {value!r}")
     for file, state in current["files"].items():
-        before = stored.get("files", {}).get(file)
+        before = files.get(file)
         if before is None or not _is_unchanged(Path(file), before, state):
             differences.append(f"{file} unchanged, got a file of other content")
     if tokenizer is not None and stored.get("tokenizer") != tokenizer.fingerprint:
         differences.append("the same tokenizer, got another one")
     if differences:
-        raise DataError(f"{path.parent} was prepared before: expected {'; '.join(differences)}")
+        raise ChangedDataError(
+            f"{path.parent} was prepared before: expected {'; '.join(differences)}"
+        )
 
 
 def _is_unchanged(path: Path, before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Return whether a file has the same content; read it only if its time differs."""
-    if before["bytes"] != now["bytes"]:
+    if not isinstance(before, dict) or before.get("bytes") != now["bytes"]:
         return False
-    return before["modified_ns"] == now["modified_ns"] or before["sha256"] == _sha256(path)
+    return before.get("modified_ns") == now["modified_ns"] or before.get("sha256") == _sha256(path)
 
 
 def _sha256(path: Path) -> str:

@@ -73,8 +73,9 @@ def prepare_again(config: DataConfig, directory: Path, log: Log, tokenizer: Toke
     Raises:
         UserError: As for ``prepare``; the earlier data stay.
     """
-    with system.atomic_folder(directory / "data", replace=True) as folder:
-        return Preparation(config, folder, directory / "tokenizer", log).run(tokenizer)
+    folder = directory / "data"
+    with system.atomic_folder(folder, replace=True, last=FINGERPRINT) as partial:
+        return Preparation(config, partial, directory / "tokenizer", log).run(tokenizer)
 
 
 def dev_spec(config: DataConfig) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_transformer import system
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
 from keras_transformer.data.store import EncodedStore
@@ -44,6 +45,12 @@ def load(directory: Path) -> Prepared:
     """
     data = directory / "data"
     tokenizer = Tokenizer.load(directory / "tokenizer")
+    dev_pairs, dev = load_dev_pairs(directory), EncodedStore(data / "dev")
+    if len(dev_pairs) != len(dev):
+        raise DataError(
+            f"{data / DEV_TEXT}: expected the {len(dev)} pairs of {data / 'dev'}.*, got "
+            f"{len(dev_pairs)}"
+        )
     if tokenizer.fingerprint != read_json(data / FINGERPRINT).get("tokenizer"):
         raise DataError(
             f"{directory / 'tokenizer'}: expected the tokenizer that {data} was encoded with, "
@@ -52,8 +59,8 @@ def load(directory: Path) -> Prepared:
     return Prepared(
         tokenizer=tokenizer,
         train=EncodedStore(data / "train"),
-        dev=EncodedStore(data / "dev"),
-        dev_pairs=load_dev_pairs(directory),
+        dev=dev,
+        dev_pairs=dev_pairs,
         report=read_json(data / REPORT),
     )
 
@@ -64,17 +71,28 @@ def load_dev_pairs(directory: Path) -> list[Pair]:
     Raises:
         DataError: The file is missing or damaged.
     """
-    rows = read_json(directory / "data" / DEV_TEXT)
-    return [Pair(line, source, target) for line, source, target in rows]
+    path = directory / "data" / DEV_TEXT
+    rows = read_json(path, list)
+    try:
+        return [Pair(int(line), str(source), str(target)) for line, source, target in rows]
+    except (TypeError, ValueError):
+        raise DataError(f"{path}: expected rows of line, source and target") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, kind: type = dict) -> Any:
     """Read a JSON file that ``prepare`` wrote.
+
+    Args:
+        path: The file.
+        kind: Type of its contents.
 
     Raises:
         DataError: The file is missing or damaged.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(system.read_text(path))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected a file of prepared data, got {error}") from None
+    if not isinstance(values, kind):
+        raise DataError(f"{path}: expected a file of prepared data, got {values!r:.50}")
+    return values

@@ -169,16 +169,20 @@ class EncodedStore:
         self._starts: dict[str, np.ndarray] = {}
         self._lengths: dict[str, np.ndarray] = {}
         for side in SIDES:
-            lengths = np.fromfile(_file(prefix, f"{side}.lengths"), LENGTH).astype(np.int32)
-            ends = np.cumsum(lengths - 1, dtype=np.int64)
             path = _file(prefix, f"{side}.ids")
-            count = path.stat().st_size // np.dtype(header["ids"]).itemsize
-            if len(lengths) != header["pairs"] or lengths.min() < 1 or ends[-1] != count:
+            count = header["bytes"][f"{side}.ids"] // np.dtype(header["ids"]).itemsize
+            try:
+                lengths = np.fromfile(_file(prefix, f"{side}.lengths"), LENGTH).astype(np.int32)
+                # An empty file, where every sentence of a side is empty, cannot be mapped.
+                self._ids[side] = (
+                    np.memmap(path, header["ids"], mode="r") if count else np.zeros(0, np.int32)
+                )
+            except OSError as error:
+                raise StoreError(f"{prefix}.{side}.*: cannot be read: {error}") from None
+            ends = np.cumsum(lengths - 1, dtype=np.int64)
+            found = len(lengths)
+            if not found or found != header["pairs"] or lengths.min() < 1 or ends[-1] != count:
                 raise StoreError(f"{path}: the ids, the lengths and {prefix}.json do not match")
-            # An empty file, where every sentence of a side is empty, cannot be mapped.
-            self._ids[side] = (
-                np.memmap(path, header["ids"], mode="r") if count else np.zeros(0, np.int32)
-            )
             self._starts[side] = ends - (lengths - 1)
             self._lengths[side] = lengths
         self.source_lengths = self._lengths["source"]
@@ -239,20 +243,28 @@ class EncodedStore:
 def _read_header(prefix: Path) -> dict[str, Any]:
     path = _file(prefix, "json")
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        header = json.loads(system.read_text(path))
         if header["format"] != FORMAT or header["ids"] not in (SMALL, LARGE):
             raise StoreError(f"{path}: expected format {FORMAT}, got {header['format']!r}")
-        sizes = {ending: header["bytes"][ending] for ending in FILES}
+        sizes = {ending: int(header["bytes"][ending]) for ending in FILES}
         int(header["pairs"])
     except FileNotFoundError:
         raise StoreError(f"{path}: expected the header of an encoded store, no such file") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"{path}: expected the header of an encoded store: {error}") from None
     for ending, size in sizes.items():
         file = _file(prefix, ending)
-        received = file.stat().st_size if file.exists() else 0
+        try:
+            system.check_regular(file)
+            received = file.stat().st_size
+        except FileNotFoundError:
+            received = 0
+        except OSError as error:
+            raise StoreError(f"{file}: cannot be read: {error.strerror}") from None
         if received != size:
-            raise StoreError(f"{file}: expected {size} bytes, got {received}: prepare it again")
+            raise StoreError(f"{file}: expected {size} bytes, got {received}")
     return header

@@ -210,7 +210,7 @@ class Tokenizer:
 
 def _read(path: Path) -> SentencePiece:
     try:
-        return SentencePiece(path.read_bytes(), str(path))
+        return SentencePiece(system.read_bytes(path), str(path))
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
 
@@ -230,6 +230,22 @@ def _train(lines: list[str], config: DataConfig) -> bytes:
             "training text: expected visible characters to learn a vocabulary from, got none"
         )
     model = io.BytesIO()
+    try:
+        _train_model(normal, model, config)
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise TokenizerError(
+            f"training text: SentencePiece cannot learn a vocabulary from it ({reason}); add text, "
+            "or try another data.algorithm or data.vocabulary_size"
+        ) from error
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    for piece in proto.pieces:
+        piece.score = round(piece.score * _SCORE_STEPS) / _SCORE_STEPS
+    return proto.SerializeToString(deterministic=True)
+
+
+def _train_model(normal: list[str], model: io.BytesIO, config: DataConfig) -> None:
+    """Write the model learned from normalized text, which is consumed, to ``model``."""
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=replace_rare_characters(normal, config.vocabulary_size),
         model_writer=model,
@@ -247,7 +263,3 @@ def _train(lines: list[str], config: DataConfig) -> bytes:
         num_threads=_THREADS,
         minloglevel=2,
     )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
-    for piece in proto.pieces:
-        piece.score = round(piece.score * _SCORE_STEPS) / _SCORE_STEPS
-    return proto.SerializeToString(deterministic=True)

@@ -65,6 +65,8 @@ def replace_rare_characters(lines: list[str], vocabulary_size: int) -> Iterator[
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)
+    # A space is kept in any case: where it alone occurs twice, nothing else would be left.
+    del counts[" "]
     limit = max((vocabulary_size - _FIXED_TOKENS) // 2, 1)
     # By count, then by code point: ties must not depend on the order of the lines.
     ranked = sorted(counts, key=lambda character: (-counts[character], character))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -16,7 +16,7 @@ AddLine = Callable[[int, Attention | None], None]
 
 
 @contextmanager
-def attention_file(path: Path) -> Iterator[AddLine]:
+def attention_file(stream: BinaryIO) -> Iterator[AddLine]:
     """Write attention line by line, without keeping it in memory.
 
     ``numpy.load`` reads for line N, counted from 1, ``attention_N`` (T, S) float32, with a row
@@ -24,12 +24,12 @@ def attention_file(path: Path) -> Iterator[AddLine]:
     all are empty for a blank line.
 
     Args:
-        path: The file to write.
+        stream: The file to write; it may be a pipe.
 
     Yields:
         The function that adds a line.
     """
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def add(number: int, attention: Attention | None) -> None:
             source, target = (attention.source, attention.target) if attention else ((), ())

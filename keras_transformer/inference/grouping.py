@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,10 +14,23 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Split any number of lines into lists of ``size``; the last one may be shorter."""
-    iterator = iter(lines)
-    while window := list(itertools.islice(iterator, size)):
+def windows(
+    lines: Iterable[str], size: int, ready: Callable[[], bool] = lambda: True
+) -> Iterator[list[str]]:
+    """Group any number of lines.
+
+    Args:
+        lines: They are read one by one.
+        size: Lines of each group; the last one may be smaller.
+        ready: Returns whether the next line comes at once; if not, the group ends before it.
+    """
+    window: list[str] = []
+    for line in lines:
+        window.append(line)
+        if len(window) == size or not ready():
+            yield window
+            window = []
+    if window:
         yield window
 
 

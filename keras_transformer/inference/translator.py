@@ -207,6 +207,7 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         attention: bool = False,
+        ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[Translation]:
         """Translate a stream of lines.
 
@@ -218,6 +219,8 @@ class Translator:
             first_line: As in ``translate``.
             prefixes: As in ``translate``; read along with the lines.
             attention: As in ``translate``.
+            ready: Returns whether the next line comes at once; if not, the lines read so far
+                are translated first.
 
         Yields:
             One translation for each line, in order.
@@ -226,7 +229,7 @@ class Translator:
             TranslationError: As ``translate``, after the translations of earlier windows.
         """
         remaining = None if prefixes is None else iter(prefixes)
-        for group in windows(lines, window):
+        for group in windows(lines, window, ready):
             own = None if remaining is None else list(itertools.islice(remaining, len(group)))
             yield from self.translate(
                 group, progress, first_line, prefixes=own, attention=attention

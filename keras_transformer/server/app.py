@@ -12,8 +12,9 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -48,8 +49,27 @@ HEADERS = {
 }
 
 
+class Server(Protocol):
+    """The local server or the gateway, as ``serve`` runs it."""
+
+    settings: Settings
+
+    @property
+    def idle(self) -> bool:
+        """Return whether no thread works for a request."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Prepare, and work in the background until the block ends."""
+
+    def app(self) -> ASGIApp:
+        """Return the ASGI application."""
+
+    def greet(self, url: str) -> None:
+        """Log the addresses of the started server."""
+
+
 class Service:
-    """The components of the server.
+    """The components of the local server.
 
     Args:
         folder: Folder of the model's versions.
@@ -89,6 +109,16 @@ class Service:
             watcher.cancel()
             self.versions.close()
             self.batcher.close()
+
+    @property
+    def idle(self) -> bool:
+        """Return whether no batch runs."""
+        return self.batcher.running == 0
+
+    def greet(self, url: str) -> None:
+        """Log the addresses of model and page."""
+        log.info("serving %s/v1/models/%s", url, self.settings.name)
+        log.info("page: %s/ (Ctrl-C ends the server)", url)
 
     def app(self) -> Starlette:
         """Return the ASGI application; its lifespan is ``running``."""
@@ -206,11 +236,29 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve(service: Service, bound: socket.socket) -> bool:
+def uvicorn_config(service: Server) -> uvicorn.Config:
+    """Return the configuration of the HTTP server."""
+    settings = service.settings
+    return uvicorn.Config(
+        service.app(),
+        http=bounded_protocol(settings.timeout_s),
+        ws="none",
+        lifespan="off",  # `serve` enters `running`, so that its errors reach the user
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=not settings.upstream,  # the upstream sends its own
+        timeout_keep_alive=math.ceil(settings.timeout_s),
+        limit_concurrency=settings.max_connections,
+        timeout_graceful_shutdown=math.ceil(settings.grace_s),
+    )
+
+
+async def serve(service: Server, bound: socket.socket) -> bool:
     """Load the model and serve until SIGTERM or SIGINT, then finish the accepted requests.
 
     Args:
-        service: The components of the server.
+        service: The local server or the gateway.
         bound: Socket from ``listen``.
 
     Returns:
@@ -219,19 +267,7 @@ async def serve(service: Service, bound: socket.socket) -> bool:
     Raises:
         ServeError: No version can be served.
     """
-    settings = service.settings
-    config = uvicorn.Config(
-        service.app(),
-        http=bounded_protocol(settings.timeout_s),
-        ws="none",
-        lifespan="off",  # `running` is entered below, so that its errors reach the user
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=math.ceil(settings.timeout_s),
-        limit_concurrency=settings.max_connections,
-        timeout_graceful_shutdown=math.ceil(settings.grace_s),
-    )
+    config = uvicorn_config(service)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     # The objects loaded so far are never freed. Garbage collection would visit them all and pause
     # every request for a good part of a second.
@@ -247,9 +283,8 @@ async def serve(service: Service, bound: socket.socket) -> bool:
             bound.listen(config.backlog)
         except OSError as error:  # two servers may start at once
             raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
-        log.info("serving http://%s:%d/v1/models/%s", shown, port, settings.name)
-        log.info("page: http://%s:%d/ (Ctrl-C ends the server)", shown, port)
+        service.greet(f"http://{shown}:{port}")
         await uvicorn.Server(config).serve(sockets=[bound])
-        finished = service.batcher.running == 0
+        finished = service.idle
     log.info("stopped" if finished else "stopped; unfinished requests are lost")
     return finished

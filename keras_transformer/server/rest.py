@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from keras_transformer.server.batching import Batcher
-from keras_transformer.server.body import disconnection, read_body
+from keras_transformer.server.body import disconnection, expand, read_body
 from keras_transformer.server.decode import Request, decode
 from keras_transformer.server.encode import encode
 from keras_transformer.server.errors import Disconnected, RestError
@@ -53,7 +53,7 @@ def parse_path(method: str, path: str) -> Target:
 
     Args:
         method: HTTP method.
-        path: Path as sent, with percent-encoding.
+        path: Path as sent, with percent-encoding, and with the query if there is one.
 
     Raises:
         RestError: The interface has no such method and path.
@@ -64,7 +64,7 @@ def parse_path(method: str, path: str) -> Target:
         raise RestError(
             f"there is no {method[:20]} {path[:200]}; expected GET /v1/models/NAME, "
             ".../versions/N or .../labels/L, each with or without /metadata; or POST to one of "
-            "them with :predict"
+            "them with :predict; no query"
         )
     parts = found.groupdict()
     version = int(parts["version"][:40]) if parts["version"] else None
@@ -100,6 +100,9 @@ class Rest:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reply to one request."""
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        if scope.get("query_string"):
+            # TensorFlow Serving takes the query for a part of the path.
+            path += "?" + scope["query_string"].decode("latin-1")
         try:
             target = parse_path(scope["method"], path)
             if target.name != self.versions.name:
@@ -122,7 +125,8 @@ class Rest:
             raise RestError(f"no signature is made for {target.verb}; expected predict")
         if target.verb == "metadata":
             return self._metadata(self.versions.get(target.version, target.label))
-        states = [_state(item) for item in self.versions.status(target.version, target.label)]
+        # TensorFlow Serving ignores the label here.
+        states = [_state(item) for item in self.versions.status(target.version)]
         return _pretty({"model_version_status": states})
 
     def _metadata(self, version: Version) -> bytes:
@@ -146,6 +150,9 @@ class Rest:
             deadline = asyncio.get_running_loop().time() + self.settings.timeout_s
             headers = HttpRequest(scope).headers
             body = await read_body(headers.get("content-length"), receive, limit, deadline)
+            encoding = headers.get("content-encoding", "")
+            if "gzip" in encoding:
+                body = await asyncio.to_thread(expand, body, encoding, limit)
             reply = await self._run(target, body, receive, deadline)
             code = "OK"
             return reply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer import system
 from keras_transformer.server.errors import STATUS, RestError
 from keras_transformer.server.settings import SAVED_MODEL
 from keras_transformer.server.signature import Arrays, Signature, Spec
+from keras_transformer.serving import card
+from keras_transformer.utf8_paths import utf8_path
 
-CARD = "export.json"
 WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_WARMUP = 1000
 """Most warm-up requests that TensorFlow Serving accepts."""
@@ -62,10 +63,16 @@ def load(folder: Path) -> Servable:
 
     Raises:
         Exception: TensorFlow cannot load the model, or a warm-up request fails.
+        UserError: The card is damaged, or a file is no file.
     """
+    for path in folder.rglob("*"):
+        if not path.is_dir():
+            system.check_regular(path)  # TensorFlow would wait for ever for a pipe
+    description = card.read(folder)
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - registers the operations of tokenizers
 
+    folder = utf8_path(folder)
     model = tf.saved_model.load(str(folder))
     definitions = _definitions(folder)
     signatures = {}
@@ -73,12 +80,11 @@ def load(folder: Path) -> Servable:
     for key, concrete in model.signatures.items():
         signatures[key] = _signature(key, definitions[key])
         functions[key] = _function(model, concrete)
-    card = folder / CARD
     servable = Servable(
         signatures,
         functions,
         {key: _as_json(definition) for key, definition in definitions.items()},
-        json.loads(card.read_text(encoding="utf-8")) if card.is_file() else {},
+        description,
     )
     for name, inputs in read_warmup(folder / WARMUP):
         servable.run(servable.signature(name).name, inputs)

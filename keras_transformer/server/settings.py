@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from keras_transformer.errors import UserError
 from keras_transformer.serving.settings import MAX_VERSION
-from keras_transformer.serving.version_folder import version_number
+from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name, version_number
 from keras_transformer.system import core_count
+from keras_transformer.validation import PROCESSES, between, check_fields, option
 
 SAVED_MODEL = "saved_model.pb"
+MAX_KIB = 1 << 20
+"""Greatest limit of texts, in KiB, and of bodies, which are held in memory: 1 GiB."""
+MAX_ROWS = 1_000_000
+"""Greatest limit of rows and connections."""
+SECONDS = between(0.001, 86_400)
+# Options that concern the folder or the batches of a local model.
+_ONLY_LOCAL = (
+    "name",
+    "versions",
+    "max_batch_size",
+    "batch_timeout_ms",
+    "batches",
+    "threads",
+    "max_queue",
+)
 
 
 class ServeError(UserError):
@@ -25,54 +41,60 @@ class Settings:
     """Options of the server.
 
     Raises:
-        ServeError: A value is out of range.
+        UserError: A value is of the wrong type or out of range.
     """
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 admits other machines, without any access control."""
-    port: int = 8501
+    port: int = option(8501, between(0, 65_535))
     """Port to listen on; 0 chooses a free one."""
     name: str = ""
     """Name of the model in URLs; default: the last part of DIR."""
     versions: str = "latest"
     """Versions to serve: latest, all, or numbers separated by commas."""
-    poll_s: float = 1.0
+    poll_s: float = option(1.0, SECONDS)
     """Seconds between checks of DIR for new versions."""
-    max_batch_size: int = 64
+    max_batch_size: int = option(64, between(1, MAX_ROWS))
     """Greatest number of rows in a batch; a larger request is divided into chunks."""
-    batch_timeout_ms: float = 0.0
+    batch_timeout_ms: float = option(0.0, between(0, 3_600_000))
     """Time that an incomplete batch waits for more rows."""
-    batches: int = 0
+    batches: int = option(0, between(0, PROCESSES))
     """Number of batches that run at the same time; 0: one per processor core."""
-    threads: int = 1
+    threads: int = option(1, between(1, PROCESSES))
     """Threads per operation; 1 is fastest if batches keep all cores busy."""
-    max_queue: int = 4096
+    max_queue: int = option(4096, between(1, MAX_ROWS))
     """Greatest number of waiting rows; further requests get 503."""
-    max_text_kb: int = 512
+    max_text_kb: int = option(512, between(1, MAX_KIB))
     """Longest text in KiB of UTF-8; a longer one gets 413."""
-    max_body_mb: float = 16.0
+    max_body_mb: float = option(16.0, between(0.001, MAX_KIB // 1024))
     """Largest request body in MiB; a larger one gets 413."""
-    timeout_s: float = 30.0
+    timeout_s: float = option(30.0, SECONDS)
     """Time limit of a request: 504 for a late reply, 408 for a slow body."""
-    grace_s: float = 30.0
+    grace_s: float = option(30.0, between(0, 86_400))
     """Time to finish accepted requests after SIGTERM or Ctrl-C."""
-    max_connections: int = 512
+    max_connections: int = option(512, between(1, MAX_ROWS))
     """Greatest number of connections; further ones get 503."""
+    upstream: str = ""
+    """Be a gateway in front of this TensorFlow Serving, http://HOST:PORT; DIR is left out."""
+    upstream_connections: int = option(64, between(1, MAX_ROWS))
+    """Greatest number of connections to the upstream; further requests wait for one."""
+    connect_s: float = option(3.0, SECONDS)
+    """Time limit of a connection to the upstream."""
 
     def __post_init__(self) -> None:
-        _require_within("port", self.port, 0, 65535)
-        for name in ("max_batch_size", "threads", "max_queue", "max_text_kb", "max_connections"):
-            _require_within(name, getattr(self, name), 1)
-        _require_within("batches", self.batches, 0)
-        for name in ("poll_s", "max_body_mb", "timeout_s"):
-            _require_within(name, getattr(self, name), 0.001)
-        for name in ("batch_timeout_ms", "grace_s"):
-            _require_within(name, getattr(self, name), 0)
-        if not re.fullmatch(r"[^/:\s]*", self.name):
-            raise ServeError(
-                f"name: expected a text without '/', ':' and spaces, got {self.name!r}"
-            )
+        check_fields(self)
+        if self.name and not is_model_name(self.name):
+            raise ServeError(f"name: expected {MODEL_NAME}, got {self.name!r}")
         Policy.parse(self.versions)
+        if self.upstream:
+            Address.parse(self.upstream)
+            self._refuse_ignored()
+
+    def _refuse_ignored(self) -> None:
+        """Refuse options that a gateway ignores."""
+        for item in fields(self):
+            if item.name in _ONLY_LOCAL and getattr(self, item.name) != item.default:
+                raise ServeError(f"{item.name}: has no effect with --upstream; leave it out")
 
     @property
     def batches_at_once(self) -> int:
@@ -80,10 +102,48 @@ class Settings:
         return self.batches or core_count()
 
 
-def _require_within(name: str, value: float, low: float, high: float = math.inf) -> None:
-    if not low <= value <= high or not math.isfinite(value):
-        limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
-        raise ServeError(f"{name}: expected {limits}, got {value}")
+@dataclass(frozen=True)
+class Address:
+    """Address of an HTTP server.
+
+    Attributes:
+        host: Name or IP address, without brackets.
+        port: Port.
+        tls: Whether it is reached by HTTPS.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Parse ``http://HOST:PORT`` or ``https://HOST:PORT``.
+
+        Raises:
+            ServeError: The text has another form.
+        """
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:  # the port is no number, or brackets surround no address
+            parts, port = urlsplit(""), None
+        bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not bare:
+            shown = re.sub(r"//.*@", "//...@", text)  # a password stays out of logs
+            raise ServeError(f"upstream: expected http://HOST:PORT, got {shown!r}")
+        tls = parts.scheme == "https"
+        return cls(parts.hostname, port or (443 if tls else 80), tls)
+
+    @property
+    def header(self) -> bytes:
+        """Return the value of the header Host."""
+        host = self.host if self.host.isascii() else self.host.encode("idna").decode()
+        return f"[{host}]:{self.port}".encode() if ":" in host else f"{host}:{self.port}".encode()
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +167,7 @@ class Policy:
         """
         if text in ("latest", "all"):
             return cls(newest=text == "latest")
-        if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
+        if not re.fullmatch(r"\d{1,19}(,\d{1,19})*", text, re.ASCII):
             raise ServeError(f"versions: expected latest, all or numbers such as 3,4, got {text!r}")
         return cls(numbers=frozenset(int(number) for number in text.split(",")))
 
@@ -124,7 +184,7 @@ def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
     """
     labels: dict[str, int] = {}
     for pair in pairs:
-        found = re.fullmatch(r"([^/:=\s]+)=(\d+)", pair, re.ASCII)
+        found = re.fullmatch(r"([^/:=\s]+)=(\d{1,19})", pair, re.ASCII)
         if not found:
             raise ServeError(f"label: expected a name and a version such as stable=3, got {pair!r}")
         if found[1] in labels:

@@ -23,8 +23,8 @@ log = logging.getLogger("keras_transformer.serve")
 # Most retired versions that the status lists.
 _MAX_RETIRED = 10
 
-Files = frozenset[tuple[str, int, int]]
-"""Name, size and time of each file in a folder."""
+Files = frozenset[tuple[str, int, int, int]]
+"""Name, inode, size and time of each file in a folder."""
 
 
 class State(enum.Enum):
@@ -47,6 +47,7 @@ class Version:
         code: Name of TensorFlow's error code.
         message: Error message of a failed load.
         tried_files: Files at the last attempt to load, to detect changes.
+        seen_files: Files at the last poll.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Version:
     code: str = "OK"
     message: str = ""
     tried_files: Files = frozenset()
+    seen_files: Files = frozenset()
     _servable: Servable | None = None
     _users: int = 0
     _unused: asyncio.Event = field(default_factory=asyncio.Event)
@@ -145,15 +147,14 @@ class Versions:
             raise RestError(f"model {self.name}: {which} is not loaded", "NOT_FOUND")
         return found
 
-    def status(self, number: int | None = None, label: str | None = None) -> list[Version]:
+    def status(self, number: int | None = None) -> list[Version]:
         """Return all known versions, highest first, or one of them.
 
         Raises:
-            RestError: No version of this number or label is known.
+            RestError: No version of this number is known.
         """
-        if number is None and label is None:
+        if number is None:
             return sorted(self._known.values(), key=lambda version: -version.number)
-        number = self._number(number, label)
         if number not in self._known:
             raise RestError(f"model {self.name}: there is no version {number}", "NOT_FOUND")
         return [self._known[number]]
@@ -220,12 +221,23 @@ class Versions:
     async def _load_if_changed(self, number: int, folder: Path) -> None:
         """Load a version unless it is loaded, or failed with the same files."""
         version = self._known.setdefault(number, Version(number, folder))
-        if version.state not in (State.LOADING, State.END):
-            return
         files = await asyncio.get_running_loop().run_in_executor(self._thread, _files, folder)
-        if not version.failed or version.tried_files != files:
-            version.folder, version.tried_files = folder, files
+        if version.state not in (State.LOADING, State.END):
+            self._warn_if_changed(version, files)
+        elif not version.failed or version.tried_files != files:
+            version.folder, version.tried_files, version.seen_files = folder, files, files
             await self._load(version)
+
+    def _warn_if_changed(self, version: Version, files: Files) -> None:
+        """Warn once if the files of a loaded version are no longer those that were loaded."""
+        if files not in (version.tried_files, version.seen_files):
+            log.warning(
+                "version %d: the files in %s have changed; the model loaded before stays in use "
+                "(for the new one: give it a new version number, or restart the server)",
+                version.number,
+                version.folder,
+            )
+        version.seen_files = files
 
     def _warn_once(self, message: str) -> None:
         """Log a warning if it differs from the last one."""
@@ -288,10 +300,10 @@ class Versions:
 
 
 def _files(folder: Path) -> Files:
-    """Return names, sizes and times of all files in a folder."""
+    """Return names, inodes, sizes and times of all files in a folder."""
     found = set()
     with contextlib.suppress(OSError):  # a file was removed meanwhile; the next poll sees it
         for path in folder.rglob("*"):
             status = path.stat()
-            found.add((str(path), status.st_size, status.st_mtime_ns))
+            found.add((str(path), status.st_ino, status.st_size, status.st_mtime_ns))
     return frozenset(found)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from keras_transformer import system
 from keras_transformer.config import Config, SearchConfig
-from keras_transformer.data.tokenizer import Tokenizer
-from keras_transformer.run import versions
+from keras_transformer.formats import EXPORT_FORMAT, NUMBER, check_format, versions
+from keras_transformer.serving.settings import ExportError
+
+if TYPE_CHECKING:
+    from keras_transformer.data.tokenizer import Tokenizer
 
 FILE = "export.json"
+CHECKED = ("saved_model.pb", "variables/variables.index")
+"""Files whose checksums are in the card."""
 
 
 def write(directory: Path, card: dict[str, Any]) -> None:
     """Write the card into the version folder."""
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
-    (directory / FILE).write_text(text, encoding="utf-8")
+    # JSON reads the escapes of undecodable names.
+    (directory / FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def card(
@@ -32,6 +40,7 @@ def card(
     tokenizer: Tokenizer,
     dev: dict[str, Any] | None,
     libraries: dict[str, str] | None = None,
+    checksums: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the contents of export.json.
 
@@ -45,8 +54,10 @@ def card(
         tokenizer: The exported tokenizer.
         dev: Scores on the dev set, None if not measured.
         libraries: Versions of libraries that only this format uses.
+        checksums: SHA-256 of files by path in the version folder, from `checksums`.
     """
     return {
+        NUMBER: EXPORT_FORMAT,
         "name": name,
         "version": version,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -62,7 +73,51 @@ def card(
         "model": dataclasses.asdict(config.model),
         "dev": dev,
         "versions": versions() | (libraries or {}),
+        "sha256": checksums or {},
     }
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files of a SavedModel that say which others belong to it.
+
+    These are the graph, and the index of the weights with their own checksums. Reading all
+    weights once more would slow down the start of a server.
+
+    Args:
+        folder: A version folder.
+    """
+    found = {}
+    for name in CHECKED:
+        if (folder / name).is_file():
+            found[name] = hashlib.sha256(system.read_bytes(folder / name)).hexdigest()
+    return found
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Read the card of a version folder; a missing one is empty.
+
+    Raises:
+        FormatError: A later version of the package wrote the export.
+        ExportError: The card is damaged, or does not belong to the other files.
+    """
+    path = folder / FILE
+    try:
+        values = json.loads(system.read_text(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ExportError(f"{path}: cannot be read: {reason}; export the run again") from None
+    if not isinstance(values, dict):
+        raise ExportError(f"{path}: expected a model card, got {values!r:.50}; export again")
+    check_format(path, values, values.get("versions"), EXPORT_FORMAT)
+    stored = values.get("sha256", {})
+    for name, found in checksums(folder).items():
+        if isinstance(stored, dict) and stored.get(name, found) != found:
+            raise ExportError(
+                f"{folder / name}: damaged, or of another export than {path}; export the run again"
+            )
+    return values
 
 
 def saved_model_interface(
@@ -80,6 +135,7 @@ def saved_model_interface(
         "search": {
             "beam": search.beam,
             "alpha": search.alpha,
+            "length_penalty": search.length_penalty,
             "n_best": search.n_best,
             "max_extra": search.max_extra,
             "min_length": search.min_length,

@@ -13,7 +13,8 @@ from keras_transformer.run import Run
 from keras_transformer.serving import card
 from keras_transformer.serving.dev_bleu import Log, dev_bleu
 from keras_transformer.serving.settings import ExportSettings, Format, Precision, refuse_samples
-from keras_transformer.serving.version_folder import new_version
+from keras_transformer.serving.version_folder import model_name, new_version
+from keras_transformer.utf8_paths import utf8_path
 
 # Space for everything but the weights: graph, tokenizer, card.
 _OVERHEAD = 2**22
@@ -99,19 +100,22 @@ def export(
         The folder of the new version.
 
     Raises:
-        ExportError: The format does not support the model or the search, the version exists,
-            the model has fewer positions than ``settings.max_tokens``, or the stored weights
-            lose too much BLEU. Nothing is written.
+        ExportError: The format does not support the model or the search, the version exists, a
+            SavedModel of this name cannot be served, the model has fewer positions than
+            ``settings.max_tokens``, or the stored weights lose too much BLEU. Nothing is written.
         LintError: TensorFlow Serving would refuse the SavedModel. Nothing is written.
         FileError: The disk is full, or another process exports into ``directory``.
         RunError: The run has no weights yet.
     """
     refuse_samples(search)
+    name = directory.resolve().name
+    if settings.format == "saved_model":
+        name = model_name(directory)
     max_tokens = settings.longest_source(run.config)
     log(f"reading {run.path}")
     writer = WRITERS[settings.format]()(run, search, max_tokens, settings.dtype)
-    name = directory.resolve().name
-    with new_version(directory, settings.version) as (folder, version):
+    with new_version(directory, settings.version) as (new, version):
+        folder = utf8_path(new)
         system.check_space(directory, writer.bytes + _OVERHEAD)
         log(f"writing version {version} of {name}")
         writer.write(folder, name, log)
@@ -132,6 +136,7 @@ def export(
             tokenizer=writer.tokenizer,
             dev=dev_bleu(run, translate, translate_float32, settings, log),
             libraries=writer.libraries,
+            checksums=card.checksums(folder),
         )
         card.write(folder, description)
     return directory / str(version)

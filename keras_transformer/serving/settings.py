@@ -9,6 +9,7 @@ from keras_transformer import config
 from keras_transformer.config import Config, SearchConfig
 from keras_transformer.errors import UserError
 from keras_transformer.optional_dependencies import require_installed
+from keras_transformer.validation import LENGTH, STEPS, between, check_fields, option
 
 Precision = Literal[config.Precision, "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -31,40 +32,30 @@ class ExportSettings:
     """Options of the export, apart from the search.
 
     Raises:
-        ExportError: A value is out of range, or the package of the format is missing.
+        UserError: A value is of the wrong type or out of range, or the package of the format is
+            missing.
     """
 
     format: Format = "saved_model"
     """saved_model for TensorFlow Serving, ctranslate2 for the engine CTranslate2."""
-    version: int | None = None
+    version: int | None = option(None, between(1, MAX_VERSION))
     """Version number; left out: the next one."""
     dtype: Precision = "float32"
     """Type of the weights: float32; bfloat16, half the size, computes in bfloat16 (fast on
     processors with bfloat16 arithmetic, slow on others); int8, a quarter of the size, computes
     in float32."""
-    max_tokens: int | None = None
+    max_tokens: int | None = option(None, between(2, LENGTH))
     """Longest source in tokens, end token included; left out: the run's data.max_tokens."""
-    dev_sentences: int = 1_000
+    dev_sentences: int = option(1_000, between(0, STEPS))
     """Dev sentences translated to measure BLEU; 0 measures none."""
-    max_bleu_loss: float = 0.2
+    max_bleu_loss: float = option(0.2, between(0, 1_000))
     """Greatest loss of BLEU on these sentences that bfloat16 or int8 weights may cause. Where
     BLEU with float32 weights is below 1, the translations must agree instead; 100 allows all."""
 
     def __post_init__(self) -> None:
-        for name, least in (("version", 1), ("max_tokens", 2), ("dev_sentences", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ExportError(f"{name}: expected {least} or more, got {value}")
-        if self.version is not None and self.version > MAX_VERSION:
-            raise ExportError(f"version: expected at most {MAX_VERSION}, got {self.version}")
-        if self.format not in FORMATS:
-            raise ExportError(f"format: expected one of {', '.join(FORMATS)}, got {self.format!r}")
+        check_fields(self)
         if self.format == "ctranslate2":
             require_installed("format ctranslate2", ["ctranslate2"])
-        if self.dtype not in PRECISIONS:
-            raise ExportError(f"dtype: expected one of {', '.join(PRECISIONS)}, got {self.dtype!r}")
-        if not self.max_bleu_loss >= 0:
-            raise ExportError(f"max_bleu_loss: expected 0 or more, got {self.max_bleu_loss}")
 
     def longest_source(self, config: Config) -> int:
         """Return the tokens of the longest source, END counted.

@@ -4,11 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer import system
 from keras_transformer.serving.settings import MAX_VERSION, ExportError
+
+MODEL_NAME = "a name without spaces, control characters and any of / : ? # %"
+"""Description of valid model names, for messages."""
+
+
+def is_model_name(name: str) -> bool:
+    """Return whether a model of this name can be served.
+
+    The name is a part of URLs. TensorFlow Serving ends it at ``/`` and ``:``, the query and the
+    fragment start at ``?`` and ``#``, and ``%`` escapes. Names that are not UTF-8 are refused too.
+    """
+    return bool(re.fullmatch(r"[^/:?#%\s]+", name)) and name.isprintable()
+
+
+def model_name(directory: Path) -> str:
+    """Return the name of the model whose versions a folder holds: that of the folder.
+
+    Args:
+        directory: Folder of the versions; may be missing.
+
+    Raises:
+        ExportError: A model of this name cannot be served.
+    """
+    name = directory.resolve().name
+    if not is_model_name(name):
+        raise ExportError(
+            f"{directory}: the folder's name is the model's; expected {MODEL_NAME}, got {name!r}"
+        )
+    return name
 
 
 @contextlib.contextmanager
@@ -92,7 +122,10 @@ def next_version(directory: Path, wanted: int | None) -> int:
 
 def _check_folder(directory: Path) -> None:
     """Refuse a path that is not, and cannot become, a writable folder."""
-    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    places = (directory, *directory.parents)
+    existing = next(path for path in places if path.exists() or path.is_symlink())
+    if not existing.exists():
+        raise ExportError(f"{directory}: expected a folder, found {existing}, a link to nothing")
     if not existing.is_dir():
         other = f"{existing}, which is not a folder"
         found = "something else there" if existing == directory else other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
@@ -14,9 +15,18 @@ import tensorflow as tf
 from keras_transformer import system
 from keras_transformer.errors import UserError
 from keras_transformer.training.state import TrainingState
+from keras_transformer.utf8_paths import utf8_path
 
 # TensorFlow's errors on truncated or altered files, and on checkpoints of another model.
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, IndexError, AssertionError, KeyError)
+_UNREADABLE = (
+    tf.errors.OpError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    IndexError,
+    AssertionError,
+    KeyError,
+)
 
 
 class CheckpointError(UserError):
@@ -89,9 +99,16 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self._directory}: cannot write the checkpoint of step {step}: {_reason(error)}"
             ) from error
+        self.remove_surplus()
+
+    def remove_surplus(self) -> None:
+        """Remove the checkpoints that are no longer needed.
+
+        A process that is killed right after its last checkpoint leaves one to the next process.
+        """
         steps = self.steps()
         # One more than the average needs, in case the newest is damaged.
-        kept = {steps[-1], *self._regular(steps)[-self._keep - 1 :]}
+        kept = {*steps[-1:], *self._regular(steps)[-self._keep - 1 :]}
         for old in set(steps) - kept:
             self._remove(old)
 
@@ -118,7 +135,9 @@ class Checkpoints:
             damaged[step] = f"{self._path(step)}: damaged: {damage}"
         else:
             if damaged and not allow_restart:
-                raise CheckpointError("; ".join(damaged.values()))
+                raise CheckpointError(
+                    f"{'; '.join(damaged.values())}. Copy the run folder again, or train a new run"
+                )
             for old, line in damaged.items():
                 log(f"{line}; restarting from the beginning")
                 self._remove(old)
@@ -134,7 +153,8 @@ class Checkpoints:
             self._checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:
             raise CheckpointError(
-                f"{self._path(step)}: does not fit the network of this run: {_reason(error)}"
+                f"{self._path(step)}: does not fit the network of this run: {_reason(error)}. "
+                "Resume with the model and the optimizer of the run, or train a new run"
             ) from error
         for name, variable in self._saved_state.items():
             setattr(self._state, name, variable.numpy().item())
@@ -160,7 +180,7 @@ class Checkpoints:
         sums = [np.zeros(weight.shape, np.float64) for weight in self._model.weights]
         for path in paths:
             try:
-                reader = tf.train.load_checkpoint(path)
+                reader = self._reader(path)
                 for i, total in enumerate(sums):
                     total += reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE")
             except _UNREADABLE as error:
@@ -185,12 +205,18 @@ class Checkpoints:
         return [step for step in steps if step % self._every == 0]
 
     def _path(self, step: int) -> str:
-        return str(self._directory / f"step-{step}")
+        return str(utf8_path(self._directory / f"step-{step}"))
+
+    def _reader(self, path: str) -> tf.train.CheckpointReader:
+        """Open a checkpoint; TensorFlow would wait for ever for a pipe."""
+        for file in Path(path).parent.glob(f"{Path(path).name}.*"):
+            system.check_regular(file)
+        return tf.train.load_checkpoint(path)
 
     def _damage(self, step: int) -> str | None:
         """Return why a checkpoint is damaged, or None; reading a tensor verifies its checksum."""
         try:
-            reader = tf.train.load_checkpoint(self._path(step))
+            reader = self._reader(self._path(step))
             for name in reader.get_variable_to_shape_map():
                 reader.get_tensor(name)
         except _UNREADABLE as error:
@@ -201,7 +227,8 @@ class Checkpoints:
         # The index first: `steps` ignores a checkpoint without it.
         files = self._directory.glob(f"step-{step}.*")
         for path in sorted(files, key=lambda path: path.suffix != ".index"):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                system.remove(path)
 
 
 def _reason(error: Exception) -> str:

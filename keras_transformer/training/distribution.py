@@ -27,6 +27,9 @@ WORKER_LOST = 75
 SLURM_PORT = 8888
 """Port of a node's first worker in a Slurm job; the second one has the next port."""
 
+MAX_CPU_DEVICES = 64
+"""Most devices that the CPU is divided into; each has a copy of the model."""
+
 # Errors that are never the effect of a lost worker.
 _LOCAL_ERRORS = (
     tf.errors.ResourceExhaustedError,
@@ -213,12 +216,14 @@ def _check_tf_config(text: str) -> None:
 
 def _configure_devices(spec: str, single_worker: bool) -> None:
     """Configure the devices of ``spec``; TensorFlow must not have initialised its devices."""
-    match = re.fullmatch(r"(auto|cpu|gpu)(?::([1-9]\d*))?", spec)
+    match = re.fullmatch(r"(auto|cpu|gpu)(?::([1-9]\d{0,5}))?", spec)
     if not match or (match[1] == "auto" and match[2]):
         raise DistributionError(f"--devices: expected auto, cpu, gpu, cpu:N or gpu:N, got {spec}")
     kind, count = match[1], int(match[2] or 0)
     if kind == "auto":
         return
+    if kind == "cpu" and count > MAX_CPU_DEVICES:
+        raise DistributionError(f"--devices: expected at most cpu:{MAX_CPU_DEVICES}, got {spec}")
     gpus = tf.config.list_physical_devices("GPU")
     if kind == "gpu" and (not gpus or count > len(gpus)):
         raise DistributionError(f"--devices: expected at most the {len(gpus)} GPUs, got {spec}")

@@ -34,12 +34,25 @@ def check_finite(value: float, step: int, where: str = "", name: str = "the loss
         name: The quantity, for the message.
 
     Raises:
-        NotFiniteError: The value is not finite; the last checkpoint is from before it.
+        NotFiniteError: The value is not finite; checkpoints are from before it.
     """
     if not math.isfinite(value):
         raise NotFiniteError(
             step,
-            f"{name} is {value} at step {step}{where}; the last checkpoint is still good. "
-            "A lower train.learning_rate_factor, a longer train.warmup_steps or "
-            "train.clip_norm may help",
+            f"{name} is {value} at step {step}{where}",
         )
+
+
+def way_out(checkpoint: int) -> str:
+    """Return a sentence on how to go on after a loss that is not finite.
+
+    Args:
+        checkpoint: Step of the last checkpoint, which is from before that loss; 0: there is none.
+    """
+    options = "a lower train.learning_rate_factor, a longer train.warmup_steps or train.clip_norm"
+    if checkpoint:
+        return (
+            f"The checkpoint of step {checkpoint} is still good: continue from it with --resume "
+            f"--accept_changes and {options}"
+        )
+    return f"There is no checkpoint yet: start again in another run folder with {options}"

@@ -62,6 +62,19 @@ def micro_batches(config: TrainConfig, devices: int) -> int:
     return math.ceil(config.batch_tokens / devices / limit) if limit else 1
 
 
+def check_devices(config: TrainConfig, distribution: Distribution) -> None:
+    """Refuse options that the devices do not support; call it before any work.
+
+    Raises:
+        DistributionError: XLA with several devices.
+    """
+    if config.jit and distribution.devices > 1:
+        raise DistributionError(
+            "train.jit: expected false with several devices, over which XLA cannot all-reduce; "
+            f"got true with {distribution.devices}"
+        )
+
+
 def build_parts(
     run: Run, prepared: Prepared, run_log: RunLog, distribution: Distribution
 ) -> TrainingParts:
@@ -77,11 +90,7 @@ def build_parts(
         DistributionError: XLA with several devices.
     """
     config = run.config.train
-    if config.jit and distribution.devices > 1:
-        raise DistributionError(
-            "train.jit: expected false with several devices, over which XLA cannot all-reduce; "
-            f"got true with {distribution.devices}"
-        )
+    check_devices(config, distribution)
     # Before any tensorflow-text tokenizer exists: seeding invalidates them.
     keras.utils.set_random_seed(config.seed)
     with distribution.strategy.scope():

@@ -11,7 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.config import RESUMABLE, Config, to_dict
+from keras_transformer.data.errors import ChangedDataError, DataError
 from keras_transformer.data.prepared import Prepared
+from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
 from keras_transformer.training.distribution import Distribution, DistributionError
 from keras_transformer.training.parts import TrainingParts
@@ -78,7 +80,20 @@ def _open_as_chief(
     check_resumable(run.config, config, accept_changes)
     run = dataclasses.replace(run, config=config)
     stack.enter_context(run.locked())
-    return run, run.prepare_again(log) if accept_changes else run.prepared(log)
+    if accept_changes:
+        return run, run.prepare_again(log)
+    try:
+        return run, run.prepared(log)
+    except ChangedDataError as error:
+        raise ChangedDataError(
+            f"{error}. Restore the files as they were, or accept the change with --resume "
+            "--accept_changes: the corpus is then encoded again with the vocabulary of the run"
+        ) from error
+    except (DataError, StoreError) as error:
+        raise type(error)(
+            f"{error}. Copy the run folder again, or encode the corpus again with --resume "
+            "--accept_changes"
+        ) from error
 
 
 def _open_as_worker(
@@ -126,7 +141,7 @@ def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> N
             "the run was started with other values: "
             + "; ".join(differences)
             + (
-                ". Its vocabulary cannot change"
+                ". Its vocabulary cannot change: train a new run for another one"
                 if accept_changes
                 else f". Only {', '.join('train.' + name for name in RESUMABLE)} and search.* may "
                 "change; --accept_changes accepts other changes too, at your own risk"
@@ -162,9 +177,11 @@ def restore(parts: TrainingParts) -> list[dict[str, Any]]:
         )
     if parts.distribution.chief:
         run.write_config()  # only once the checkpoint is known to fit
+        parts.checkpoints.remove_surplus()
     records = run_log.truncate(state.step)
     parts.reporter.truncate(state.step)
     parts.best.restore(records)
+    parts.best.remove_unranked(records)
     if restored:
         run_log.line(f"resuming after step {state.step}")
     return records

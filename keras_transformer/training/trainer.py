@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -21,8 +23,13 @@ from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
 from keras_transformer.training.dev_set import evaluate_on_chief
 from keras_transformer.training.distribution import Distribution
-from keras_transformer.training.errors import NotFiniteError, TrainingError, check_finite
-from keras_transformer.training.parts import build_parts
+from keras_transformer.training.errors import (
+    NotFiniteError,
+    TrainingError,
+    check_finite,
+    way_out,
+)
+from keras_transformer.training.parts import build_parts, check_devices
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
 from keras_transformer.training.reporting.progress_bar import progress_bar
@@ -30,6 +37,7 @@ from keras_transformer.training.reporting.run_log import RunLog, print_line
 from keras_transformer.training.reporting.summary import summary
 from keras_transformer.training.resuming import open_run, restore
 from keras_transformer.training.scores import format_scores
+from keras_transformer.training.session import log_session
 from keras_transformer.training.stopping import Stopped, check_signal, deferred_signals
 
 
@@ -67,6 +75,7 @@ def train(
     if config.train.tensorboard:
         tensorboard.check_installed()
     distribution = Distribution(devices)
+    check_devices(config.train, distribution)
     lines: list[str] = []
 
     def log(line: str) -> None:
@@ -82,7 +91,25 @@ def train(
             run_log.note(line)
         for line in (*allocator.report(), *environment.arithmetic_settings()):
             run_log.line(line)
-        return Trainer(run, prepared, run_log, distribution).train()
+        with _pointer_to_resume(run, run_log):
+            return Trainer(run, prepared, run_log, distribution).train()
+
+
+@contextlib.contextmanager
+def _pointer_to_resume(run: Run, run_log: RunLog) -> Iterator[None]:
+    """Say how to start again after a failure that leaves a folder without any checkpoint."""
+    try:
+        yield
+    except Stopped:  # says it itself
+        raise
+    except BaseException:
+        if not any((run.path / "checkpoints").glob("step-*.index")):
+            with contextlib.suppress(TrainingError):  # the original error matters more
+                run_log.line(
+                    f"{run.path} has the prepared data, but no step yet: start again with "
+                    "--resume, and with --accept_changes too if options change"
+                )
+        raise
 
 
 class Trainer:
@@ -133,7 +160,9 @@ class Trainer:
                 )
                 raise  # the process should exit soon: no curves
             except NotFiniteError as error:
-                raise TrainingError(f"{error}{self._save_batch(error.step)}") from error
+                saved = max(self.parts.checkpoints.steps(), default=0)
+                message = f"{error}. {way_out(saved)}{self._save_batch(error.step)}"
+                raise TrainingError(message) from error
         return self.parts.run
 
     def _train(self) -> None:
@@ -169,6 +198,7 @@ class Trainer:
             )
             parts.reporter.draw_curves(only_if_missing=True)
             return
+        log_session(parts)
         silent = not parts.distribution.chief
         with progress_bar(self._config.max_steps, step, silent) as progress.bar:
             while not self._finished():

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("train", "decode", "contestants"):
+    for name in ("train", "options", "report", "contestants"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import train
 

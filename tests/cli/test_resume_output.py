@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_transformer import system
+from keras_transformer.cli import streams
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.resume_output import completed_lines, continue_output, skip
 
@@ -63,6 +64,12 @@ def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
     place = tmp_path / "out"
     with (
         continue_output(place, False),
+        pytest.raises(system.FileError, match="another process"),
+        continue_output(place, False),
+    ):
+        pass
+    with (
+        streams.output(str(place)),
         pytest.raises(system.FileError, match="another process"),
         continue_output(place, False),
     ):

@@ -222,6 +222,37 @@ def test_a_small_corpus_gives_a_smaller_vocabulary(algorithm: str) -> None:
     assert small.source.decode(small.source.encode(lines)) == lines
 
 
+TINY = {
+    "one pair": (["1 2 3"], ["4 5 6"]),
+    "one character": (["a"], ["b"]),
+    "identical lines": (["same line"] * 20, ["same line"] * 20),
+    "rare Unicode": (["\U0001f600 \U00010348"], ["\u2603 \u4e00"]),
+    "each character once": (["".join(map(chr, range(0x4E00, 0x5000)))], ["y"]),
+}
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize(("sources", "targets"), TINY.values(), ids=TINY)
+def test_a_tiny_corpus_gives_a_tokenizer(
+    sources: list[str], targets: list[str], algorithm: str, joint: bool
+) -> None:
+    config = DataConfig(algorithm=algorithm, joint=joint, vocabulary_size=300)  # type: ignore[arg-type]
+    tokenizer = Tokenizer.train(sources, targets, config)
+    for side, lines in ((tokenizer.source, sources), (tokenizer.target, targets)):
+        assert 260 < side.size <= 300
+        assert side.decode(side.encode(lines)) == lines
+
+
+def test_a_failure_of_sentencepiece_names_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**options: object) -> None:
+        raise RuntimeError("INTERNAL: trainer.cc(5)\nVocabulary size too high (9000)")
+
+    monkeypatch.setattr("sentencepiece.SentencePieceTrainer.train", fail)
+    with pytest.raises(TokenizerError, match=r"cannot learn .* \(Vocabulary size too high \("):
+        Tokenizer.train(["a"], ["b"], DataConfig())
+
+
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 def test_more_characters_than_the_vocabulary_size(algorithm: str) -> None:
     lines = ["".join(chr(0x4E00 + (i * 7 + j) % 2000) for j in range(20)) for i in range(600)]

@@ -45,5 +45,7 @@ def test_rare_characters_become_spaces() -> None:
     lines = ["abca", "abd"]
     assert list(replace_rare_characters(lines, 300)) == ["ab a", "ab "]  # c and d come once
     assert not lines
+    # A space does not count: it comes in almost every text, however small.
+    assert list(replace_rare_characters(["1 2 3", "4 5 6"], 300)) == ["1 2 3", "4 5 6"]
     # Half of 266 - 260: three characters have room, the most frequent first.
     assert list(replace_rare_characters(["ddccbbaaa"], 266)) == ["  ccbbaaa"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from client import Failure, Retries, TransientFailure, predict_path
+from client import Failure, Retries, TransientFailure, is_local, predict_path, without_password
 
 
 @pytest.fixture
@@ -81,3 +81,29 @@ def test_path_of_predict() -> None:
     assert predict_path("en/de") == "/v1/models/en%2Fde:predict"
     assert predict_path("m", version=3) == "/v1/models/m/versions/3:predict"
     assert predict_path("m", label="a b") == "/v1/models/m/labels/a%20b:predict"
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LocalHost.", "a.localhost", "0.0.0.0"]
+)
+def test_hosts_that_are_this_machine(host: str) -> None:
+    assert is_local(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["128.0.0.1", "192.168.0.1", "localhost.example.org", "notlocalhost", "::2", ""]
+)
+def test_other_hosts(host: str) -> None:
+    assert not is_local(host)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:secret@proxy:3128", "http://proxy:3128"),
+        ("http://proxy:3128/", "http://proxy:3128/"),
+        ("me:se@cret@proxy:3128", "proxy:3128"),
+    ],
+)
+def test_proxies_in_messages(url: str, shown: str) -> None:
+    assert without_password(url) == shown

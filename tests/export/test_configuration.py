@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from tensorflow_serving.config import model_server_config_pb2
+
+from keras_transformer.optional_dependencies import EXTRAS
+from keras_transformer.serve import read_options
+from keras_transformer.server.settings import Address
 
 Field = descriptor_pb2.FieldDescriptorProto
 
@@ -44,9 +49,19 @@ WRAPPED = (Field.TYPE_MESSAGE, Field.LABEL_OPTIONAL, ".google.protobuf.Int64Valu
 
 
 @pytest.fixture(scope="module")
-def compose(kit: Path) -> dict[str, Any]:
+def services(kit: Path) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((kit / "compose.yaml").read_text(encoding="utf-8"))
-    return found["services"]["translator"]
+    return found["services"]
+
+
+@pytest.fixture(scope="module")
+def compose(services: dict[str, Any]) -> dict[str, Any]:
+    return services["translator"]
+
+
+@pytest.fixture(scope="module")
+def gateway(services: dict[str, Any]) -> dict[str, Any]:
+    return services["gateway"]
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +177,73 @@ def test_health_check_without_a_server(compose: dict[str, Any], closed_port: int
     assert health(compose, closed_port) != 0
 
 
+def test_the_image_has_a_full_version(compose: dict[str, Any]) -> None:
+    assert re.fullmatch(r"tensorflow/serving:\d+\.\d+\.\d+", compose["image"])
+
+
+def test_the_gateway_is_started_only_on_request(services: dict[str, Any]) -> None:
+    with_profile = {name: service.get("profiles") for name, service in services.items()}
+
+    assert with_profile == {"translator": None, "gateway": ["gateway"]}
+
+
+def test_the_gateway_leads_to_the_translator(
+    gateway: dict[str, Any], compose: dict[str, Any]
+) -> None:
+    command, *words = gateway["command"]
+    folder, settings, _, _ = read_options(words)
+
+    assert (command, folder) == ("serve", None)
+    assert settings.host == "0.0.0.0"
+    upstream = Address.parse(settings.upstream)
+    assert upstream.host in gateway["depends_on"]
+    inside = [port.rsplit(":", 1)[1] for port in compose["ports"]]
+    assert str(upstream.port) in inside
+    limits = dict(flag.removeprefix("--").split("=") for flag in compose["command"])
+    assert settings.timeout_s > int(limits["rest_api_timeout_in_ms"]) / 1000
+    assert settings.max_body_mb * 1024 > settings.max_text_kb
+
+
+def test_the_gateway_is_published_to_this_machine_beside_the_translator(
+    gateway: dict[str, Any], compose: dict[str, Any]
+) -> None:
+    (port,) = gateway["ports"]
+    address, outside, inside = port.rsplit(":", 2)
+
+    assert (address, inside) == ("127.0.0.1", str(read_options(gateway["command"][1:])[1].port))
+    assert outside not in {port.split(":")[1] for port in compose["ports"]}
+
+
+def test_the_gateway_has_few_rights_and_little_memory(gateway: dict[str, Any]) -> None:
+    assert gateway["read_only"] is True
+    assert gateway["cap_drop"] == ["ALL"]
+    assert gateway["security_opt"] == ["no-new-privileges:true"]
+    assert gateway["mem_limit"] == "512m"
+    assert "volumes" not in gateway
+
+
+def test_the_gateway_is_built_with_what_it_needs(gateway: dict[str, Any], kit: Path) -> None:
+    build = gateway["build"]
+    dockerfile = (kit / build["context"] / "Dockerfile").read_text(encoding="utf-8")
+
+    assert set(build["args"]) <= set(re.findall(r"(?m)^ARG (\w+)", dockerfile))
+    assert build["args"]["EXTRAS"] in EXTRAS
+    assert 'ENTRYPOINT ["keras-translate"]' in dockerfile
+
+
+@pytest.mark.parametrize(("state", "healthy"), [("AVAILABLE", True), ("LOADING", False)])
+def test_health_check_of_the_gateway(
+    gateway: dict[str, Any], rest: Any, state: str, healthy: bool
+) -> None:
+    rest.status = {"model_version_status": [{"version": "1", "state": state}]}
+
+    assert (health(gateway, rest.http.server_port) == 0) == healthy
+
+
 def health(compose: dict[str, Any], port: int) -> int:
     """Return the exit status of the compose file's check on another port."""
     kind, *words = compose["healthcheck"]["test"]
     assert kind == "CMD"
-    words = [word.replace("/8501", f"/{port}") for word in words]
+    words = [re.sub(r"(?<=[/:])8501", str(port), word) for word in words]
+    words = [sys.executable if word == "python" else word for word in words]
     return subprocess.run(words, capture_output=True, timeout=10).returncode

@@ -114,6 +114,7 @@ def test_options_that_stand_alone_belong_to_some_program(text: str, kit: Path) -
     compose = (kit / "compose.yaml").read_text(encoding="utf-8")
     # Options of tensorflow_model_server, from the source of its main.cc, and of Docker.
     theirs = {"--rest_api_timeout_in_ms", "--ssl_config_file", "--memory", "--rm", "--init"}
+    theirs |= {"--noproxy"}  # of curl
     alone = {
         option
         for code in re.findall(r"`(--[^`]+)`", text)

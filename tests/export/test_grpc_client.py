@@ -183,6 +183,51 @@ def test_no_server(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None
     assert "UNAVAILABLE" in capsys.readouterr().err
 
 
+def test_a_server_on_this_machine_is_called_directly(
+    server: Server,
+    closed_port: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port}")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    assert run(server, "ab", "--attempts", "1") == 0
+    assert capsys.readouterr().out == "ba\n"
+
+
+def test_a_proxy_that_fails_is_named_without_its_password(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://me:secret@127.0.0.1:{closed_port}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    words = ["--server", "192.0.2.1:8500", "--model", "m", "ab", "--attempts", "1"]
+
+    assert grpc_client.main([*words, "--timeout", "3"]) == 1
+    error = capsys.readouterr().err
+    assert f"(through the proxy http://127.0.0.1:{closed_port}; see no_proxy)" in error
+    assert "secret" not in error
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("127.0.0.1:8500", ""),
+        ("[::1]:8500", ""),
+        ("dns:///localhost:8500", ""),
+        ("unix:/run/tf", ""),
+        ("tf.inner.org:8500", ""),
+        ("ipv4:10.0.0.1:8500", "http://proxy:3128"),
+        ("host:8500", "http://proxy:3128"),
+    ],
+)
+def test_proxies_of_servers(server: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "other.org, inner.org")
+
+    assert grpc_client.proxy_of(server) == proxy
+
+
 def test_certificates_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert grpc_client.main(["--tls", "absent.pem", "--model", "m", "ab"]) == 2
     assert capsys.readouterr().err == "error: absent.pem: No such file or directory\n"

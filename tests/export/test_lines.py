@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from client import Failure, Retries
-from lines import batches, in_order, rows
+from lines import Lines, batches, in_order, rows
 
 
 def test_batches_keep_the_order_and_the_rest() -> None:
     assert list(batches("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
     assert list(batches("abcd", 2)) == [["a", "b"], ["c", "d"]]
     assert list(batches("", 2)) == []
+
+
+def test_a_program_that_waits_for_each_reply_gets_it() -> None:
+    """Three lines, in two writes; the second follows the replies to the first."""
+    reading, writing = os.pipe()
+    os.write(writing, b"\xef\xbb\xbfa\r\nb\nc")
+    lines = Lines(Path(f"/dev/fd/{reading}"))
+    groups = batches(lines, 64, lines.ready)
+    replies = in_order(lambda group: [{"texts": group}], groups, 4, Retries(), lines.ready)
+    assert next(replies) == [{"texts": ["a", "b"]}]
+    os.write(writing, b"\n")
+    os.close(writing)
+    assert list(replies) == [[{"texts": ["c"]}]]
+    os.close(reading)
 
 
 def test_replies_in_order_with_few_requests_in_flight() -> None:

@@ -55,6 +55,19 @@ def test_closed_loop(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(lengths) > 10 * min(lengths)
 
 
+def test_no_proxy_is_used(
+    rest: Any,
+    closed_port: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port}")
+
+    status, figures = run(rest, capsys, "--connections", "1", "--seconds", "0.05")
+
+    assert (status, figures["errors"]) == (0, {})
+
+
 def test_open_loop_shows_the_queue(rest: Any, capsys: pytest.CaptureFixture[str]) -> None:
     slow_down(rest, 0.1)  # one connection can do 10 a second; 20 a second are due for 0.5 s
 

@@ -115,7 +115,7 @@ def test_more_translations_than_the_model_gives(
     assert captured.err.count("the model returns at most 2 translations per line, not 9") == 1
 
 
-@pytest.mark.parametrize("status", [429, 503, 504])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_overload_is_retried(rest: Any, reply: Any, status: int) -> None:
     rest.fail(2, reply(status, {"error": "busy"}, {"Retry-After": "3"}))
     retries = Impatient(3)
@@ -150,11 +150,11 @@ def test_a_refusal_is_final(
 def test_an_error_inside_the_server_is_final(
     rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rest.fail(1, reply(502, b"<html>Bad gateway</html>"))
+    rest.fail(1, reply(500, b"<html>Server error</html>"))
 
     assert run(rest, "ab") == 1
     assert len(rest.requests) == 1
-    assert "502 <html>Bad gateway</html>" in capsys.readouterr().err
+    assert "500 <html>Server error</html>" in capsys.readouterr().err
 
 
 def test_attempts_are_limited(rest: Any, reply: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,3 +285,56 @@ def test_as_a_program(rest: Any, kit: Path, tmp_path: Path) -> None:
     )
 
     assert done.stdout == "我\n\n".encode()
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> str:
+    """Name a proxy that is down, with a password, in the environment."""
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://me:secret@127.0.0.1:{closed_port}")
+    return f"http://127.0.0.1:{closed_port}"
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_on_this_machine_is_called_directly(
+    rest: Any, proxy: str, monkeypatch: pytest.MonkeyPatch, host: str, variable: str
+) -> None:
+    monkeypatch.delenv("http_proxy")
+    monkeypatch.setenv(variable, proxy)
+    url = rest.url.replace("127.0.0.1", host)
+
+    found = RestClient(url, "m", retries=Impatient(1)).predict("translate", ["ab"])
+
+    assert found[0]["translation"] == "ba"
+
+
+def test_a_proxy_that_fails_is_named_without_its_password(
+    proxy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--url", "http://192.0.2.1:8501", "--model", "m", "ab", "--attempts", "1"]
+
+    assert rest_client.main(words) == 1
+    error = capsys.readouterr().err
+    assert f"Connection refused (through the proxy {proxy}; see no_proxy)" in error
+    assert "secret" not in error
+
+
+def test_an_error_that_the_proxy_sends_names_it(
+    rest: Any, reply: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", rest.url)
+    rest.fail(1, reply(403, b"blocked"))
+    words = ["--url", "http://192.0.2.1:8501", "--model", "m", "ab"]
+
+    assert rest_client.main(words) == 2
+    assert f"403 blocked (through the proxy {rest.url}; see no_proxy)" in capsys.readouterr().err
+
+
+def test_no_proxy_is_followed(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "192.0.2.1")
+
+    assert rest_client.proxies("http://192.0.2.1:8501/v1") == rest_client.DIRECT
+    assert "http" in rest_client.proxies("http://192.0.2.2:8501/v1")

@@ -44,6 +44,21 @@ def test_windows_read_only_their_lines():
     assert list(groups) == [["2", "3"], ["4"]]
 
 
+def test_a_window_ends_where_no_line_comes_at_once():
+    """Of five lines, the third and the fourth come late."""
+    read = []
+
+    def lines():
+        for number in range(1, 6):
+            read.append(number)
+            yield str(number)
+
+    groups = windows(lines(), 4, lambda: read[-1] not in (2, 3))
+    assert next(groups) == ["1", "2"]
+    assert read == [1, 2]
+    assert list(groups) == [["3"], ["4", "5"]]
+
+
 def test_padding():
     assert padded_ids([[5, 3], [6, 7, 3]]).tolist() == [[5, 3, 0], [6, 7, 3]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import threading
 import time
@@ -17,6 +16,7 @@ from keras_transformer.server.app import Service
 from keras_transformer.server.servable import Servable
 from keras_transformer.server.settings import Settings
 from keras_transformer.server.signature import Signature, Spec
+from keras_transformer.serving import card as card_writer
 
 TEXT = Spec("string", (None,))
 SCORE = Spec("float32", (None,))
@@ -145,14 +145,14 @@ def client(folder, scripted):
         test_client.__exit__(None, None, None)
 
 
-def shouting_module():
+def shouting_module(scale):
     """A tf.Module with a translator's signatures that returns upper case; "explode" fails."""
     import tensorflow as tf
 
     class Shouter(tf.Module):
         def __init__(self):
             super().__init__()
-            self.scale = tf.Variable(-1.0)
+            self.scale = tf.Variable(scale)
 
         def outputs(self, text):
             check = tf.debugging.assert_none_equal(text, "explode", message="it explodes")
@@ -192,14 +192,18 @@ def shouting_module():
 @pytest.fixture(scope="session")
 def saved_model(tmp_path_factory):
     """A version folder: the SavedModel of ``shouting_module``."""
+    return save_shouter(tmp_path_factory.mktemp("models") / "1")
+
+
+def save_shouter(version, scale=-1.0):
+    """Save ``shouting_module`` with a card as a version folder."""
     import tensorflow as tf
 
-    shouter = shouting_module()
+    shouter = shouting_module(scale)
     text = tf.TensorSpec([None], tf.string, name="text")
     alpha = tf.TensorSpec([None], tf.float32, name="alpha")
     extra = tf.TensorSpec([None], tf.int32, name="max_extra")
     translate = shouter.translate.get_concrete_function(text)
-    version = tmp_path_factory.mktemp("models") / "1"
     tf.saved_model.save(
         shouter,
         str(version),
@@ -212,8 +216,13 @@ def saved_model(tmp_path_factory):
         },
     )
     card = {"languages": {"source": "en", "target": "EN"}, "search": {"beam": 4, "n_best": 2}}
-    (version / "export.json").write_text(json.dumps(card))
+    card_writer.write(version, card | {"sha256": card_writer.checksums(version)})
     return version
+
+
+@pytest.fixture(name="save_shouter", scope="session")
+def _save_shouter():
+    return save_shouter
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from starlette.testclient import TestClient
 
 from keras_transformer.server import app
-from keras_transformer.server.settings import ServeError
+from keras_transformer.server.settings import ServeError, Settings
 
 PREDICT = "/v1/models/toy:predict"
 
@@ -233,3 +234,19 @@ def test_threads_do_not_pile_up(client):
     for _ in range(50):
         assert toy.post(PREDICT, content=instances("a")).status_code == 200
     assert threading.active_count() <= before + 2
+
+
+def test_the_log_has_no_texts_and_no_queries(folder, scripted, caplog):
+    caplog.set_level("INFO")
+    service = app.Service(folder, Settings(name="toy"), None, scripted.load, log_requests=True)
+    with TestClient(service.app()) as toy:
+        assert toy.post(PREDICT, content=instances("private")).status_code == 200
+        toy.get("/v1/models/toy/metadata?key=secret")
+        toy.post(PREDICT, content=b'{"instances": [["private"]]}')
+    logs = [record for record in caplog.records if record.name == "keras_transformer.serve"]
+    text = "\n".join(record.getMessage() for record in logs)
+    assert f"POST {PREDICT} 200 " in text
+    assert f"POST {PREDICT} 400 " in text
+    assert "GET /v1/models/toy/metadata " in text
+    assert "secret" not in text
+    assert "private" not in text

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import gzip
+import itertools
 import json
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -62,7 +66,31 @@ VALID = json.dumps(
 ).encode()
 
 
-async def call(app, method, path, body):
+# Parts of JSON texts, whole and broken.
+TOKENS = st.sampled_from(
+    ["{", "}", "[", "]", ",", ":", '"', '"a"', '"text":', '"b64"', "\\u00e4", "\\ud800", "\\udc00",
+     "\\", "NaN", "-Inf", "Infinity", "1e309", "0.5", "-0", "9" * 400, "1e", "true", "null", " ",
+     "\n", "\0", "\ufeff", '{"b64": "YQ=="}', '{"b64": "Y"}', "[" * 300, '{"a":' * 300]
+)  # fmt: skip
+LIKE_JSON = st.lists(TOKENS.map(str.encode) | st.binary(max_size=3), max_size=12).map(b"".join)
+STARTS = st.sampled_from(
+    [b"", b"\xef\xbb\xbf{", b'{"instances": ', b'{"instances": ["a", ', b'{"inputs": {"text": [',
+     b'{"signature_name": "options", "instances": [{"text": "a", "alpha": ']
+)  # fmt: skip
+NAMES = st.sampled_from(
+    ["content-length", "content-encoding", "content-type", "transfer-encoding", "expect", "host",
+     "connection", "range", "accept-encoding", "origin", "upgrade", "x"]
+)  # fmt: skip
+VALUES = st.sampled_from(
+    ["gzip", "deflate", "x-gzip, br", "chunked", "0", "-1", "9" * 5000, "99999999999", "1e3",
+     "\u0663", "100-continue", "application/json; charset=utf-16", "bytes=0-1", "*", ""]
+)  # fmt: skip
+HEADERS = st.lists(
+    st.tuples(NAMES.map(str.encode), VALUES.map(str.encode) | st.binary(max_size=8)), max_size=4
+)
+
+
+async def call(app, method, path, body, query=b"", headers=(), cuts=()):
     """Send a request directly to the ASGI application, past the checks of a client."""
     scope = {
         "type": "http",
@@ -70,10 +98,15 @@ async def call(app, method, path, body):
         "path": path.decode("utf-8", "replace"),
         "raw_path": path,
         "root_path": "",
-        "query_string": b"",
-        "headers": [],
+        "query_string": query,
+        "headers": list(headers),
     }
-    parts = [{"type": "http.request", "body": body, "more_body": False}]
+    places = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    parts = [
+        {"type": "http.request", "body": body[start:end], "more_body": True}
+        for start, end in itertools.pairwise(places)
+    ][::-1]
+    parts[0]["more_body"] = False
     sent = []
 
     async def receive():
@@ -89,8 +122,9 @@ async def call(app, method, path, body):
     return sent[0]["status"], b"".join(message["body"] for message in sent[1:])
 
 
-def ask(client, body, method="POST", path=PREDICT):
-    status, reply = client.portal.call(call, client.app, method, path, body)
+def ask(client, body, method="POST", path=PREDICT, **more):
+    send = functools.partial(call, **more)
+    status, reply = client.portal.call(send, client.app, method, path, body)
     assert status < 500 or status in (503, 504), (status, reply)
     return status, reply
 
@@ -157,7 +191,37 @@ def test_damaged_requests(shout, examples):
     def check(start, length, put):
         status, reply = ask(shout, VALID[:start] + put + VALID[start + length :])
         assert status in (200, 400)
-        json.loads(reply)
+        json.loads(reply.decode("utf-8", "replace"))
+
+
+@SIZES
+def test_texts_like_json(shout, examples):
+    @fuzz(examples, start=STARTS, text=LIKE_JSON)
+    def check(start, text):
+        status, reply = ask(shout, start + text)
+        assert status in (200, 400)
+        assert status == 200 or list(json.loads(reply)) == ["error"]
+
+
+@SIZES
+def test_random_headers_chunks_and_encodings(shout, examples):
+    valid = json.dumps({"instances": ["a"]}).encode()
+    packed = gzip.compress(valid)
+
+    @fuzz(
+        examples,
+        headers=HEADERS,
+        cuts=st.lists(st.integers(0, 80), max_size=5),
+        body=st.sampled_from([valid, packed, packed[:-4], zlib.compress(valid), b""]) | LIKE_JSON,
+        damage=st.none() | st.tuples(st.integers(0, 60), st.binary(max_size=2)),
+    )
+    def check(headers, cuts, body, damage):
+        if damage:
+            body = body[: damage[0]] + damage[1] + body[damage[0] + len(damage[1]) :]
+        status, reply = ask(shout, body, headers=headers, cuts=cuts)
+        assert status == 200 or (400 <= status < 500 and list(json.loads(reply)) == ["error"])
+        if status == 200 and body in (valid, packed):
+            assert b'"translation": "A"' in reply
 
 
 @SIZES
@@ -169,8 +233,19 @@ def test_random_paths_and_methods(shout, examples):
     paths = st.lists(parts | TEXTS, max_size=7).map(lambda items: "/" + "/".join(items))
     methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "X"])
 
-    @fuzz(examples, path=paths.map(str.encode) | st.binary(max_size=40), method=methods)
-    @example(path=b"/page/model.json", method="GET")
-    @example(path=b"/" + b"a" * 5000, method="GET")
-    def check(path, method):
-        ask(shout, b'{"instances": ["a"]}', method, path)
+    # h11 refuses a target with bytes outside these.
+    visible = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20)
+    queries = st.sampled_from(["", "a=b", "/metadata", ":predict"]) | visible
+
+    @fuzz(
+        examples,
+        path=paths.map(str.encode) | st.binary(max_size=40),
+        method=methods,
+        query=queries.map(str.encode),
+    )
+    @example(path=b"/page/model.json", method="GET", query=b"")
+    @example(path=b"/" + b"a" * 5000, method="GET", query=b"")
+    @example(path=b"/v1/models/shout/labels/x", method="GET", query=b"%zz&%ff")
+    @example(path=b"/v1/models/shout/versions/" + b"9" * 5000, method="GET", query=b"")
+    def check(path, method, query):
+        ask(shout, b'{"instances": ["a"]}', method, path, query=query)

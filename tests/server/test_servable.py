@@ -7,8 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
+from keras_transformer.formats import FormatError
 from keras_transformer.server.servable import load, read_warmup, to_rest_error
 from keras_transformer.server.signature import Spec
+from keras_transformer.serving import card
 
 
 @pytest.fixture
@@ -72,6 +74,13 @@ def test_a_broken_saved_model(version):
     with pytest.raises(Exception, match=r".") as caught:
         load(version)
     assert to_rest_error(caught.value).status == 500
+
+
+def test_an_export_of_a_later_version_is_refused(version):
+    card.write(version, {"format_number": 2, "versions": {"keras-translate": "0.4"}})
+    with pytest.raises(FormatError, match="install keras-translate 0.4 or later") as caught:
+        load(version)
+    assert str(to_rest_error(caught.value)) == str(caught.value)
 
 
 def test_strings_keep_their_bytes(version):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import weakref
 from types import SimpleNamespace
@@ -191,6 +192,96 @@ def test_ignored_folders_are_logged_once(run, versions, folder, add_version, cap
         (folder / "2").mkdir()
         await one.poll()
         assert len(caplog.records) == 1
+
+    run(main)
+
+
+def replace_between_polls(folder):
+    shutil.rmtree(folder / "2")
+    (folder / "2").mkdir()
+    (folder / "2" / "saved_model.pb").touch()
+
+
+def rewrite_in_place(folder):
+    (folder / "2" / "saved_model.pb").write_bytes(b"another model")
+
+
+def replace_by_same_size_and_time(folder):
+    file = folder / "2" / "saved_model.pb"
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    (folder / "new").touch()
+    (folder / "new").replace(file)
+    os.utime(file, ns=times)
+
+
+def add_a_file(folder):
+    (folder / "2" / "variables").mkdir()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [replace_between_polls, rewrite_in_place, replace_by_same_size_and_time, add_a_file],
+)
+def test_changed_files_of_a_loaded_version_are_reported_once(
+    run, versions, folder, add_version, caplog, change
+):
+    caplog.set_level("WARNING")
+
+    async def main():
+        add_version(folder, 2)
+        one = versions()
+        await one.start()
+        await one.poll()
+        assert caplog.records == []
+        change(folder)
+        await one.poll()
+        await one.poll()
+        assert [record.getMessage() for record in caplog.records] == [
+            f"version 2: the files in {folder / '2'} have changed; the model loaded before stays "
+            "in use (for the new one: give it a new version number, or restart the server)"
+        ]
+        assert states(one) == {2: "AVAILABLE"}
+
+    run(main)
+
+
+def test_a_version_that_comes_back_after_its_retirement_is_loaded(
+    run, versions, folder, add_version, caplog
+):
+    """Version 2 is deleted, version 1 serves, and another model becomes version 2."""
+    caplog.set_level("INFO")
+
+    async def main():
+        add_version(folder, 2)
+        one = versions()
+        await one.start()
+        shutil.rmtree(folder / "2")
+        await one.poll()
+        await until(lambda: states(one) == {1: "AVAILABLE", 2: "END"})
+        add_version(folder, 2)
+        await one.poll()
+        assert one.get().number == 2
+        loads = [record.getMessage() for record in caplog.records]
+        assert loads.count("loading version 2 of toy") == 2
+
+    run(main)
+
+
+def test_the_only_version_replaced_while_it_serves_is_reported(
+    run, versions, folder, add_version, caplog
+):
+    caplog.set_level("WARNING")
+
+    async def main():
+        one = versions()
+        await one.start()
+        shutil.rmtree(folder / "1")
+        await one.poll()  # nothing is there: the loaded version stays
+        add_version(folder, 1)
+        await one.poll()
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == 2
+        assert messages[1].startswith(f"version 1: the files in {folder / '1'} have changed")
 
     run(main)
 

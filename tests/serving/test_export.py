@@ -15,6 +15,7 @@ from keras_transformer.run import Run, RunError
 from keras_transformer.serving import export as serving_export
 from keras_transformer.serving.export import export
 from keras_transformer.serving.settings import ExportError, ExportSettings
+from keras_transformer.validation import ConfigError
 
 QUICK = ExportSettings(dev_sentences=0)
 
@@ -73,6 +74,7 @@ def test_versions_count_up_and_are_not_overwritten(writer, small_run, tmp_path) 
     assert (card["name"], card["version"], card["parameters"]) == ("m", 8, 42)
     assert (card["format"], card["beam"], card["versions"]["engine"]) == ("stub", 3, "1.0")
     assert card["dev"] is None
+    assert (card["format_number"], card["sha256"]) == (1, {})  # the stub writes no graph
 
 
 def test_progress(writer, small_run, tmp_path) -> None:
@@ -186,17 +188,17 @@ def test_more_positions_than_were_learned_are_refused(small_run, tmp_path) -> No
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("version", 0, "version: expected 1 or more, got 0"),
-        ("version", 2**63, "version: expected at most 9223372036854775807"),
+        ("version", 0, "version: expected 1 to 9223372036854775807, got 0"),
+        ("version", 2**63, "version: expected 1 to 9223372036854775807, got 9223372036854775808"),
         ("dtype", "float16", "dtype: expected one of float32, bfloat16, int8, got 'float16'"),
         ("format", "onnx", "format: expected one of saved_model, ctranslate2, got 'onnx'"),
-        ("max_tokens", 1, "max_tokens: expected 2 or more, got 1"),
-        ("dev_sentences", -1, "dev_sentences: expected 0 or more, got -1"),
-        ("max_bleu_loss", -0.1, "max_bleu_loss: expected 0 or more, got -0.1"),
+        ("max_tokens", 1, "max_tokens: expected 2 to 100000, got 1"),
+        ("dev_sentences", -1, "dev_sentences: expected 0 to 1000000000, got -1"),
+        ("max_bleu_loss", -0.1, "max_bleu_loss: expected 0 to 1000, got -0.1"),
     ],
 )
 def test_settings_out_of_range(field, value, message) -> None:
-    with pytest.raises(ExportError, match=message):
+    with pytest.raises(ConfigError, match=message):
         ExportSettings(**{field: value})
 
 

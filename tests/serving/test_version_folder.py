@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from keras_transformer import system
+from keras_transformer.server.settings import ServeError, Settings
 from keras_transformer.serving.settings import MAX_VERSION, ExportError
-from keras_transformer.serving.version_folder import new_version, next_version, version_number
+from keras_transformer.serving.version_folder import (
+    is_model_name,
+    model_name,
+    new_version,
+    next_version,
+    version_number,
+)
 
 
 @pytest.fixture
@@ -65,6 +73,22 @@ def test_paths_that_are_no_writable_folder_are_refused(tmp_path, monkeypatch) ->
         next_version(tmp_path / "new" / "m", None)
 
 
+def test_a_link_to_nothing_is_refused_before_the_work(tmp_path) -> None:
+    (tmp_path / "m").symlink_to("none")
+    (tmp_path / "loop").symlink_to("loop")
+    for place, link in (("m", "m"), ("m/new", "m"), ("loop", "loop")):
+        with pytest.raises(ExportError, match=rf"found {tmp_path / link}, a link to nothing"):
+            next_version(tmp_path / place, None)
+
+
+def test_versions_in_a_linked_folder_of_a_volume(tmp_path) -> None:
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    (tmp_path / "m").symlink_to("disk")
+    with new_version(tmp_path / "m", None) as (place, _):
+        (place / "model").touch()
+    assert sorted(os.listdir(tmp_path / "disk")) == ["1", "lost+found"]
+
+
 def test_a_half_written_version_has_no_number(folder) -> None:
     with new_version(folder, None) as (place, number):
         (place / "model").write_text("model")
@@ -106,3 +130,35 @@ def test_one_export_at_a_time(folder) -> None:
     ):
         pass
     assert (folder / ".3.partial").exists()  # it may be the other export's
+
+
+NAMES = ["en-de", "m", "2", ".hidden", "模型", "é", "a=b&c", "a'b"]
+BAD_NAMES = ["my model", "a:b", "a\tb", "a\u2028b", "a?b", "a#b", "a%20b", "a\x7f", "caf\udce9"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_models(name, tmp_path) -> None:
+    assert model_name(tmp_path / name) == name
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_names_that_cannot_be_served(name, tmp_path) -> None:
+    with pytest.raises(ExportError, match=r"the folder's name is the model's; expected a name wit"):
+        model_name(tmp_path / name)
+
+
+def test_the_name_is_that_of_the_resolved_folder(tmp_path, monkeypatch) -> None:
+    (tmp_path / "en-de").mkdir()
+    monkeypatch.chdir(tmp_path / "en-de")
+    assert model_name(Path(".")) == "en-de"
+    with pytest.raises(ExportError, match="got ''"):
+        model_name(Path("/"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BAD_NAMES, "", "a/b"])
+def test_the_server_has_the_same_rule(name) -> None:
+    if is_model_name(name) or not name:  # "": the folder's name
+        assert Settings(name=name).name == name
+    else:
+        with pytest.raises(ServeError, match="name: expected a name without spaces"):
+            Settings(name=name)

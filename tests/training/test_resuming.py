@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keras_transformer.data.errors import DataError
+from keras_transformer.data.prepared import Prepared
+from keras_transformer.data.store import StoreError
 from keras_transformer.run import Run, RunError
 from keras_transformer.system import FileError
 from keras_transformer.training import trainer
@@ -19,7 +22,7 @@ from keras_transformer.training.checkpoints import CheckpointError
 from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.parts import TrainingParts, build_parts
 from keras_transformer.training.reporting.run_log import RunLog
-from keras_transformer.training.resuming import check_resumable, restore
+from keras_transformer.training.resuming import check_resumable, open_run, restore
 from keras_transformer.training.stopping import Stopped
 from tests.training.helpers import (
     Reversal,
@@ -165,6 +168,36 @@ def test_a_run_without_checkpoints_keeps_its_best_weights(trained_copy: Run) -> 
     assert trained_copy.best_weights.read_bytes() == weights
 
 
+@pytest.mark.parametrize("file", ["train.target.ids", "dev.text.json", "fingerprint.json"])
+def test_damaged_data_are_prepared_again_on_request(trained_copy: Run, file: str) -> None:
+    """The corpus is still there, so that nothing is lost."""
+    path, config = trained_copy.path / "data" / file, trained_copy.config
+    whole = path.read_bytes()
+    path.write_bytes(whole[:9])
+
+    def load(accept_changes: bool) -> Prepared:
+        distribution = Distribution()
+        with open_run(
+            config, trained_copy.path, True, accept_changes, distribution, print
+        ) as opened:
+            return opened[1]
+
+    with pytest.raises(DataError, match=rf"{file}: .*again with --accept_changes"):
+        load(accept_changes=False)
+    assert len(load(accept_changes=True).train) == 300
+    assert path.read_bytes() == whole
+
+
+def test_data_of_a_later_version_are_prepared_again_on_request(trained_copy: Run) -> None:
+    path = trained_copy.path / "data" / "fingerprint.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 9'))
+    with (
+        pytest.raises(DataError, match=r"expected format 2, got 9, .* with --accept_changes"),
+        open_run(trained_copy.config, trained_copy.path, True, False, Distribution(), print),
+    ):
+        pass
+
+
 def test_a_run_in_training_is_not_resumed_by_another_process(trained: Run) -> None:
     with trained.locked(), pytest.raises(FileError, match="another process"):
         trainer.train(trained.config, trained.path, resume=True)
@@ -257,6 +290,33 @@ def test_the_user_may_accept_changes(trained_copy: Run) -> None:
     assert Run.open(trained_copy.path).config == config
 
 
+def test_changed_and_damaged_data_are_refused_with_the_ways_out(trained_copy: Run) -> None:
+    data, config = trained_copy.path / "data", trained_copy.config
+    whole = (data / "fingerprint.json").read_text()
+    values = json.loads(whole)
+    for state in values["files"].values():  # as if each file had had another size
+        state["bytes"] += 1
+    (data / "fingerprint.json").write_text(json.dumps(values))
+    message = r"\.a unchanged, got .*\. Restore the files .*, or accept .* --accept_changes"
+    with pytest.raises(DataError, match=message):
+        trainer.train(config, trained_copy.path, resume=True)
+
+    (data / "fingerprint.json").write_text(whole)
+    ids = data / "train.source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    with pytest.raises(StoreError, match=r"\. Copy the run folder again, or encode the corpus"):
+        trainer.train(config, trained_copy.path, resume=True)
+
+
+@pytest.mark.slow
+def test_damaged_data_are_encoded_again_if_accepted(trained_copy: Run) -> None:
+    ids = trained_copy.path / "data" / "train.source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    config = trained_copy.config
+    run = trainer.train(config, trained_copy.path, resume=True, accept_changes=True)
+    assert len(run.prepared(print).train) == 300
+
+
 @pytest.mark.parametrize(
     ("section", "change", "error", "message"),
     [
@@ -264,7 +324,7 @@ def test_the_user_may_accept_changes(trained_copy: Run) -> None:
             "data",
             {"vocabulary_size": 301},
             RunError,
-            "vocabulary_size: 300, now 301. Its vocabulary cannot",
+            "vocabulary_size: 300, now 301. Its vocabulary cannot change: train a new run",
         ),
         ("model", {"d_ff": 64}, CheckpointError, "step-6: does not fit the network of this run"),
     ],

@@ -7,6 +7,7 @@ import bz2
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_transformer.cli.streams import output_file
 from keras_transformer.data.phrasebook import FILE
 
 from .sentences import splits
@@ -27,8 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--to", type=Path, default=FILE, metavar="FILE", help="default: the file of the package"
     )
     path = parser.parse_args(arguments).to
-    path.write_bytes(bz2.compress(generate().encode(), compresslevel=9))
-    print(f"{path}: {path.stat().st_size:,} bytes")
+    compressed = bz2.compress(generate().encode(), compresslevel=9)
+    with output_file(str(path), "--to") as stream:
+        stream.write(compressed)
+    print(f"{path}: {len(compressed):,} bytes")
 
 
 if __name__ == "__main__":

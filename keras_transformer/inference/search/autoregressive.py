@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
+from keras_transformer.config import LengthPenalty
 from keras_transformer.inference.search.constraints import BatchConstraints
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW, Hypotheses
 from keras_transformer.inference.search.scoring import length_penalty
@@ -84,6 +85,7 @@ class AutoregressiveSearch:
     next_token: TokenSelector
     limits: tf.Tensor  # (R,) int32
     alpha: tf.Tensor  # (R,) float32
+    form: LengthPenalty
     start: int
     end: int
     width: int  # W
@@ -130,7 +132,7 @@ class AutoregressiveSearch:
 
     def result(self, loop: _Loop) -> Hypotheses:
         """Return W hypotheses for each sentence, in the order of their rows."""
-        scores = loop.log_probabilities / length_penalty(loop.lengths, self.alpha)
+        scores = loop.log_probabilities / length_penalty(loop.lengths, self.alpha, self.form)
 
         def by_sentence(values: tf.Tensor) -> tf.Tensor:
             return tf.reshape(values, [-1, self.width])  # (B, W)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer.config import LengthPenalty
 from keras_transformer.inference.search.constraints import BatchConstraints
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW, NEG_INF, Hypotheses
 from keras_transformer.inference.search.scoring import length_penalty
@@ -71,6 +72,7 @@ class BeamSearch:
     limits: tf.Tensor  # (B,) int32
     beam: int  # W
     alpha: tf.Tensor  # (B,) float32
+    form: LengthPenalty
     size: int  # N, places of the finished set
     required: tf.Tensor  # () int32, 1 to N
     start: int
@@ -178,7 +180,7 @@ class BeamSearch:
         new &= ~done[:, None]
         length = loop.position + 1
         log_probabilities = tf.where(new, extensions.log_probabilities, NEG_INF)
-        penalty = length_penalty(length, self.alpha)  # (B,)
+        penalty = length_penalty(length, self.alpha, self.form)  # (B,)
         scores = tf.where(new, log_probabilities / penalty[:, None], NEG_INF)
         scores, chosen = tf.math.top_k(tf.concat([old.scores, scores], 1), self.size)
         log_probabilities = tf.gather(
@@ -226,7 +228,7 @@ class BeamSearch:
         bounds every score that a live hypothesis can reach. An empty place has score NEG_INF.
         """
         best = tf.reduce_max(live.log_probabilities, axis=1)
-        bound = best / length_penalty(self.limits, self.alpha)
+        bound = best / length_penalty(self.limits, self.alpha, self.form)
         return (best > INVALID_BELOW) & (bound > finished.scores[:, self.required - 1])
 
     def result(self, loop: _Loop) -> Hypotheses:
@@ -243,7 +245,7 @@ class BeamSearch:
         real = whole & (live.log_probabilities > INVALID_BELOW)  # (B, W)
         lengths = tf.where(real, lengths, 0)
         log_probabilities = tf.where(real, live.log_probabilities, NEG_INF)
-        scores = log_probabilities / length_penalty(lengths, self.alpha[:, None])
+        scores = log_probabilities / length_penalty(lengths, self.alpha[:, None], self.form)
         scores = tf.where(real, scores, NEG_INF)
         tokens = tf.where(real[:, :, None], live.tokens, PAD)
         # Both lists are sorted: place i goes to live hypothesis i - (number finished).

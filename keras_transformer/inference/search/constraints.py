@@ -141,16 +141,28 @@ def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
 
 
 def no_repeat_ngram(size: int) -> Constraint:
-    """Ban tokens that would repeat an n-gram of ``size`` tokens."""
+    """Ban tokens that would repeat an n-gram of ``size`` tokens.
+
+    The work grows with the number of n-grams so far times ``size``; there are none, and no work,
+    where ``size`` is above the number of tokens.
+    """
 
     def constraint(tokens: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         # All n-grams so far; the last size - 1 tokens begin the next one.
         count = tf.maximum(position + 2 - size, 0)
         followers = tokens[:, size - 1 : size - 1 + count]  # the last token of each n-gram
-        repeats = followers != NO_TOKEN
-        for offset in range(size - 1):
-            last = tokens[:, tf.maximum(position + 2 - size + offset, 0)]
-            repeats &= tokens[:, offset : offset + count] == last[:, None]
+
+        def compare(offset: tf.Tensor, repeats: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            last = tokens[:, position + 2 - size + offset]  # (R,)
+            same = tokens[:, offset : offset + count] == last[:, None]
+            return offset + 1, repeats & same
+
+        _, repeats = tf.while_loop(
+            lambda offset, repeats: (offset < size - 1) & (count > 0),
+            compare,
+            (tf.constant(0), followers != NO_TOKEN),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None])),
+        )
         return tf.where(repeats, followers, NO_TOKEN)  # (R, count)
 
     return constraint

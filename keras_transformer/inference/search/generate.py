@@ -66,7 +66,7 @@ def generate(
     )
     step, state = start(source, width(search))
     limits = length_limits(source, search.max_extra if max_extra is None else max_extra)
-    penalty = search.alpha if alpha is None else alpha
+    alpha = search.alpha if alpha is None else alpha
     if search.sample:
         if seeds is None:
             raise ValueError("seeds: expected (B, 2) int32 for sampling, got None")
@@ -76,7 +76,8 @@ def generate(
             limits,
             seeds,
             sampling=Sampling(search.temperature, search.top_k, search.top_p),
-            alpha=penalty,
+            alpha=alpha,
+            length_penalty=search.length_penalty,
             samples=search.n_best,
             constraints=constraints,
         )
@@ -85,7 +86,8 @@ def generate(
         state,
         limits,
         beam=search.beam,
-        alpha=penalty,
+        alpha=alpha,
+        length_penalty=search.length_penalty,
         n_best=search.n_best,
         spare=search.n_best if search.n_best > 1 else 0,
         required=required,

@@ -5,23 +5,41 @@ Shapes: B batch, T target length, V vocabulary.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import tensorflow as tf
 
+from keras_transformer.config import LengthPenalty
 from keras_transformer.special_tokens import PAD
 
 
-def length_penalty(lengths: tf.Tensor, alpha: tf.Tensor | float) -> tf.Tensor:
-    """Compute ((5 + length) / 6)^alpha, equation 14 of Wu et al. (2016).
+def length_penalty(
+    lengths: tf.Tensor, alpha: tf.Tensor | float, form: LengthPenalty = "gnmt"
+) -> tf.Tensor:
+    """Compute the length penalty, the divisor of log-probabilities.
+
+    Both forms grow with the length, so the penalty at the limit bounds all before it.
 
     Args:
         lengths: Tokens of hypotheses, END counted; integers of any shape.
         alpha: 0 leaves log-probabilities as they are; larger values favour longer hypotheses.
             A number, or float32 that broadcasts with ``lengths``.
+        form: gnmt for ((5 + length) / 6)^alpha, equation 14 of Wu et al. (2016); power for
+            length^alpha.
 
     Returns:
-        float32 of their common shape, the divisor of log-probabilities.
+        float32 of their common shape.
+
+    Raises:
+        ValueError: ``form`` is unknown.
     """
-    return ((5.0 + tf.cast(lengths, tf.float32)) / 6.0) ** alpha
+    length = tf.cast(lengths, tf.float32)
+    if form not in get_args(LengthPenalty):
+        raise ValueError(f"length_penalty: expected gnmt or power, got {form!r}")
+    if form == "power":
+        # An empty hypothesis has log-probability 0: its score is 0, not 0 / 0.
+        return tf.maximum(length, 1.0) ** alpha
+    return ((5.0 + length) / 6.0) ** alpha
 
 
 def forced_log_probabilities(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

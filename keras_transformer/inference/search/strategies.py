@@ -5,7 +5,7 @@ with R = B * W rows, hypothesis w of sentence b in row b * W + w. All strategies
 loops: they run eagerly, inside ``tf.function`` and from a SavedModel, with batch and length
 unknown when traced, and without any XLA operation.
 
-The score of a hypothesis is log P / ((5 + length) / 6)^alpha, END counted. P is the model's
+The score of a hypothesis is log P divided by the length penalty, END counted. P is the model's
 probability: neither constraints nor temperature change it.
 
 Shapes: B batch, W hypotheses of each sentence, R rows (B * W), V vocabulary, S source length,
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from keras_transformer.config import LengthPenalty
 from keras_transformer.inference.search import decoding_loop
 from keras_transformer.inference.search.autoregressive import AutoregressiveSearch, GreedySelector
 from keras_transformer.inference.search.beam import BeamSearch
@@ -58,6 +59,7 @@ def beam_search(
     *,
     beam: int,
     alpha: tf.Tensor | float,
+    length_penalty: LengthPenalty = "gnmt",
     n_best: int = 1,
     spare: int = 0,
     required: tf.Tensor | int | None = None,
@@ -76,6 +78,7 @@ def beam_search(
         limits: (B,) int32, most tokens of a hypothesis, END counted.
         beam: W, live hypotheses of each sentence; 1 is greedy search.
         alpha: Strength of the length penalty, 0 or more; a number, or (B,) float32.
+        length_penalty: Its form; see ``scoring.length_penalty``.
         n_best: Best hypotheses returned for each sentence.
         spare: Further hypotheses to return, of those that have finished when the search stops.
             They cost no step; a beam of 1 has none.
@@ -99,13 +102,21 @@ def beam_search(
         raise ValueError(f"n_best: expected 1 to beam ({beam}), got {n_best}")
     if beam == 1:
         return greedy(
-            step, state, limits, alpha=alpha, constraints=constraints, start=start, end=end
+            step,
+            state,
+            limits,
+            alpha=alpha,
+            length_penalty=length_penalty,
+            constraints=constraints,
+            start=start,
+            end=end,
         )
     search = BeamSearch(
         steps=as_steps(step, beam),
         limits=limits,
         beam=beam,
         alpha=_per_sentence(alpha, limits),
+        form=length_penalty,
         size=n_best + spare,
         required=tf.convert_to_tensor(n_best if required is None else required),
         start=start,
@@ -121,6 +132,7 @@ def greedy(
     limits: tf.Tensor,
     *,
     alpha: tf.Tensor | float = 0.0,
+    length_penalty: LengthPenalty = "gnmt",
     constraints: Constraints = _NO_CONSTRAINTS,
     start: int = START,
     end: int = END,
@@ -136,6 +148,7 @@ def greedy(
         limits: (B,) int32, most tokens of a hypothesis, END counted.
         alpha: Strength of the length penalty in the score, a number or (B,) float32; it
             changes no token.
+        length_penalty: Its form; see ``scoring.length_penalty``.
         constraints: Constraints on the next token; default: no ``FORBIDDEN`` token.
         start: The token that begins each hypothesis.
         end: The token that finishes a hypothesis.
@@ -151,6 +164,7 @@ def greedy(
         next_token=GreedySelector(constraints.bind(limits, 1, end)),
         limits=limits,
         alpha=_per_sentence(alpha, limits),
+        form=length_penalty,
         start=start,
         end=end,
         width=1,
@@ -166,6 +180,7 @@ def sample(
     *,
     sampling: Sampling = _MODEL_DISTRIBUTION,
     alpha: tf.Tensor | float = 0.0,
+    length_penalty: LengthPenalty = "gnmt",
     samples: int = 1,
     constraints: Constraints = _NO_CONSTRAINTS,
     start: int = START,
@@ -183,6 +198,7 @@ def sample(
         seeds: (B, 2) int32.
         sampling: The sampling distribution; default: the model's.
         alpha: Strength of the length penalty in the score, a number or (B,) float32.
+        length_penalty: Its form; see ``scoring.length_penalty``.
         samples: Independent samples of each sentence; some may be equal.
         constraints: Constraints on the next token; default: no ``FORBIDDEN`` token.
         start: The token that begins each hypothesis.
@@ -203,6 +219,7 @@ def sample(
         ),
         limits=tf.repeat(limits, samples),
         alpha=tf.repeat(_per_sentence(alpha, limits), samples),
+        form=length_penalty,
         start=start,
         end=end,
         width=samples,

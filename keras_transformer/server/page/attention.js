@@ -18,14 +18,13 @@ export function attentionTable({ source_pieces, target_pieces, attention }, lang
   const row = (token, t) =>
     element("tr", {}, header(token, "row"), ...columns.map((_, s) => cell(attention[t][s])));
   const headers = columns.map((token) => header(token, "col"));
-  const head = element("tr", {}, element("td"), ...headers);
+  const head = element("tr", {}, element("td", {}), ...headers);
   const table = element(
     "table",
-    { className: "heatmap", role: "grid", ariaLabel: "Attention" },
+    { className: "heatmap", role: "grid", ariaLabel: "Attention", "--columns": columns.length },
     element("thead", { lang: languages.source }, head),
     element("tbody", { lang: languages.target }, ...rows.map(row)),
   );
-  table.style.setProperty("--columns", columns.length);
   const readout = element("p", { className: "readout" }, HINT);
   addCursor(table, rows, columns, readout);
   const cut = columns.length < source.length || rows.length < target.length;
@@ -40,32 +39,26 @@ export function attentionTable({ source_pieces, target_pieces, attention }, lang
 }
 
 function header(token, scope) {
-  const classes = ["token"];
-  if (token.startsWith(SPACE)) classes.push("space-before");
-  if (token === END) classes.push("end");
-  if (UPRIGHT.test(token)) classes.push("upright");
-  const text = token === END ? "end" : token.replaceAll(SPACE, " ").trim();
-  const label = element("span", { className: classes.join(" ") }, text);
+  const label = element("span", { className: "token" }, token === END ? "end" : words(token));
+  label.classList.toggle("space-before", token.startsWith(SPACE));
+  label.classList.toggle("end", token === END);
+  label.classList.toggle("upright", UPRIGHT.test(token));
   return element("th", { scope, ariaLabel: spoken(token) }, label);
 }
 
-function spoken(token) {
-  return token === END ? "end of sentence" : token.replaceAll(SPACE, " ").trim() || "space";
-}
+const words = (token) => token.replaceAll(SPACE, " ").trim();
+const spoken = (token) => (token === END ? "end of sentence" : words(token) || "space");
 
 function cell(weight) {
+  const share = `${100 * Math.min(Math.max(weight, 0), 1)}%`;
   const properties = { role: "gridcell", ariaLabel: weight.toFixed(2), tabIndex: -1 };
-  const created = element("td", properties);
-  // Through the object model: the page's policy forbids a style attribute.
-  created.style.setProperty("--weight", `${100 * Math.min(Math.max(weight, 0), 1)}%`);
-  return created;
+  return element("td", { ...properties, "--weight": share });
 }
 
 /** Show the weight of the cell under the pointer or the focus, and highlight its headers. */
 function addCursor(table, rows, columns, readout) {
   const body = table.tBodies[0].rows;
-  const cellOf = (target) =>
-    table.contains(target) ? target.closest("[role=gridcell]") : null;
+  const cellOf = (target) => (table.contains(target) ? target.closest("[role=gridcell]") : null);
   const place = (cell) => [cell.parentElement.sectionRowIndex, cell.cellIndex - 1];
 
   function read(target) {

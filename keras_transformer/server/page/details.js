@@ -8,16 +8,15 @@ import { errorMessage, predict } from "./rest.js";
 const MAX_CACHED = 50; // predictions of each part
 const SLOW_MS = 700; // until then the previous drawing stays, to avoid flicker
 
-let model;
-const parts = [
-  createPart(byId("hypotheses"), "nbest", hypothesisList),
-  createPart(byId("attention"), "align", attentionTable),
-];
+let parts = [];
 
 /** Set the served model, and drop the predictions of another one. */
-export function setModel(served) {
-  model = served;
-  for (const part of parts) part.clear();
+export function setModel(model) {
+  for (const part of parts) part.cancel();
+  parts = [
+    createPart(byId("hypotheses"), model, "nbest", hypothesisList),
+    createPart(byId("attention"), model, "align", attentionTable),
+  ];
 }
 
 /** Show a sentence of a segmented source. */
@@ -38,8 +37,8 @@ export function hide() {
   for (const part of parts) part.cancel();
 }
 
-/** Create a part that draws a signature's predictions in an element. */
-function createPart(root, signature, draw) {
+/** Create a part that draws the predictions of a model's signature in an element. */
+function createPart(root, model, signature, draw) {
   const cache = new Map();
   let shown = null;
   let controller;
@@ -47,11 +46,6 @@ function createPart(root, signature, draw) {
   function cancel() {
     controller?.abort();
     shown = null;
-  }
-
-  function clear() {
-    cache.clear();
-    cancel();
   }
 
   async function show(sentence) {
@@ -75,14 +69,13 @@ function createPart(root, signature, draw) {
     } catch (error) {
       if (signal.aborted) return;
       shown = null;
-      const retry = element("button", { type: "button", className: "button" }, "Try again");
-      retry.addEventListener("click", () => show(sentence));
-      drawing = [element("p", {}, errorMessage(error)), retry];
+      const button = { type: "button", className: "button", onclick: () => show(sentence) };
+      drawing = [element("p", {}, errorMessage(error)), element("button", button, "Try again")];
     }
     clearTimeout(slow);
     root.replaceChildren(...drawing);
     root.classList.remove("pending");
   }
 
-  return { show, cancel, clear };
+  return { show, cancel };
 }

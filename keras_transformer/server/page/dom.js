@@ -2,11 +2,13 @@
 
 export const byId = (id) => document.getElementById(id);
 
-/** Create an element with properties, of which undefined ones are left out, and children. */
-export function element(name, properties = {}, ...children) {
+/** Create an element with children and properties, without those that are undefined. */
+export function element(name, properties, ...children) {
   const created = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
-    if (value !== undefined) created[key] = value;
+    // CSS properties through the object model: the page's policy forbids a style attribute.
+    if (key.startsWith("--")) created.style.setProperty(key, value);
+    else if (value !== undefined) created[key] = value;
   }
   created.append(...children);
   return created;
@@ -26,17 +28,14 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copySelection(text); // there is no clipboard on a plain HTTP address
+    // There is no clipboard on a plain HTTP address.
+    const focused = document.activeElement;
+    const field = element("textarea", { className: "visually-hidden", value: text });
+    document.body.append(field);
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    focused?.focus();
+    return copied;
   }
-}
-
-function copySelection(text) {
-  const focused = document.activeElement;
-  const field = element("textarea", { className: "visually-hidden", value: text });
-  document.body.append(field);
-  field.select();
-  const copied = document.execCommand("copy");
-  field.remove();
-  focused?.focus();
-  return copied;
 }

@@ -1,14 +1,12 @@
 /** Numbers and names for display. */
 
 /** Return "1 sentence" or "1,530 sentences". */
-export function formatCount(count, noun) {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-}
+export const formatCount = (count, noun) =>
+  `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Return "84 ms" or "2.4 s". */
-export function formatDuration(ms) {
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
-}
+export const formatDuration = (ms) =>
+  ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
 /** Return a language's English name, or its tag if it has none. */
 export function languageName(tag) {
@@ -20,6 +18,4 @@ export function languageName(tag) {
 }
 
 /** Return a score with a true minus sign. */
-export function formatScore(score) {
-  return score.toFixed(2).replace("-", "\u2212");
-}
+export const formatScore = (score) => score.toFixed(2).replace("-", "\u2212");

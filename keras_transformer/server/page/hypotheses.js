@@ -13,17 +13,13 @@ export function hypothesisList({ translations, scores }, languages) {
     .filter(({ score }) => score > MIN_SCORE);
   const items = hypotheses.map(({ words, score }) => {
     const common = commonWords(hypotheses[0].words, words);
-    const nodes = words.map((word, i) =>
-      common.has(i) || !word.trim() ? word : element("em", {}, word),
-    );
+    const same = (word, i) => common.has(i) || !word.trim();
+    const nodes = words.map((word, i) => (same(word, i) ? word : element("em", {}, word)));
     const properties = { className: "hypothesis", dir: "auto", lang: languages.target };
+    const text = element("span", properties, ...nodes);
     const hint = element("span", { className: "visually-hidden" }, " score ");
-    return element(
-      "li",
-      {},
-      element("span", properties, ...nodes),
-      element("span", { className: "score" }, hint, formatScore(score)),
-    );
+    const number = element("span", { className: "score" }, hint, formatScore(score));
+    return element("li", {}, text, number);
   });
   return [element("ol", { className: "hypotheses" }, ...items)];
 }
@@ -49,8 +45,7 @@ function commonWords(best, words) {
   for (let i = 0, j = 0; i < best.length && j < words.length; ) {
     if (best[i] === words[j]) {
       common.add(j);
-      i += 1;
-      j += 1;
+      [i, j] = [i + 1, j + 1];
     } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
     else j += 1;
   }

@@ -25,7 +25,9 @@ let input = segment(""); // text and sentences of the text box
 let selected = -1; // index of a sentence of the input
 let following = false; // whether to scroll to the translation of the selected sentence on arrival
 
-// Model
+const texts = ({ sentences }) => sentences.map(({ text }) => text);
+const isCurrent = () => translation.isOf(input.text);
+const isTranslated = (sentence) => queue.get(input.sentences[sentence]?.text);
 
 /** Fetch the served model; return whether it has changed. Predictions of two models never mix. */
 async function checkModel() {
@@ -36,8 +38,8 @@ async function checkModel() {
   for (const part of [queue, details, footer]) part.setModel(model);
   const { source: from, target: to } = model.languages ?? {};
   const title = from && to ? `${languageName(from)} to ${languageName(to)}` : "Translate";
-  byId("title").textContent = title;
   document.title = `${title} \u00b7 ${model.name}`;
+  byId("title").textContent = title;
   byId("model").textContent = `${model.name}, version ${model.version}`;
   setLanguage(from, "source-label", ["source", "mirror", "details-source"]);
   setLanguage(to, "translation-label", ["translation", "announcement"]);
@@ -51,7 +53,6 @@ function setLanguage(language, label, ids) {
 }
 
 // Source text
-
 function readInput() {
   saveDraft(source.value);
   input = segment(source.value);
@@ -61,8 +62,6 @@ function readInput() {
   footer.setSentences(texts(input));
   drawMirror();
 }
-
-const texts = ({ sentences }) => sentences.map(({ text }) => text);
 
 /** The mirror lies below the text box: it gives the box its height and marks the sentence. */
 function drawMirror() {
@@ -82,10 +81,7 @@ function onInput(event) {
   else progress.end(isCurrent() ? "" : "The text has changed since.");
 }
 
-const isCurrent = () => translation.isOf(input.text);
-
 // Translation
-
 async function translate() {
   clearTimeout(timers.typing);
   let shown = input;
@@ -93,14 +89,11 @@ async function translate() {
   try {
     changed = !modelChecked && (await checkModel());
   } catch (error) {
-    showError(error);
-    return;
+    return showError(error);
   }
   if (settings.asYouType) shown = input; // otherwise text typed meanwhile is not requested
-  if (!changed && translation.isOf(shown.text) && translation.isComplete()) {
-    byId("error").hidden = true;
-    return;
-  }
+  const done = !changed && translation.isOf(shown.text) && translation.isComplete();
+  if (done) return setNotice("error");
   translation.show(shown, sentenceSpace(model.languages?.target));
   progress.begin();
   showTranslations(); // those in the cache
@@ -120,18 +113,24 @@ function showTranslations() {
   }
 }
 
-const isTranslated = (sentence) => queue.get(input.sentences[sentence]?.text);
-
 function showTruncated() {
-  const numbers = translation.truncated();
-  byId("truncated").hidden = !numbers.length;
-  const name = numbers.length === 1 ? `Sentence ${numbers[0] + 1}` : `${numbers.length} sentences`;
-  byId("truncated").firstElementChild.textContent =
-    `${name} reached the model's limit: the translation may be incomplete.`;
+  const [first, ...others] = translation.truncated();
+  const name = others.length ? `${others.length + 1} sentences` : `Sentence ${first + 1}`;
+  const message = `${name} reached the model's limit: the translation may be incomplete.`;
+  setNotice("truncated", first === undefined ? "" : message);
+}
+
+/** Show a notice, or hide it without a message. */
+function setNotice(id, message = "") {
+  const notice = byId(id);
+  const line = notice.firstElementChild;
+  // The same message again would be read aloud at every pause in typing.
+  if (notice.hidden || line.textContent !== message) line.textContent = message;
+  notice.hidden = !message;
 }
 
 function showDone(count, ms) {
-  byId("error").hidden = true;
+  setNotice("error");
   progress.end(count ? `${formatCount(count, "sentence")} in ${formatDuration(ms)}` : "");
   const text = translation.text();
   const summary = `${formatCount(translation.length(), "sentence")} translated.`;
@@ -143,14 +142,8 @@ function showError(error) {
   if (!isTranslated(selected)) details.hide();
   modelChecked = false; // another model may be served now
   progress.end();
-  const message = `${errorMessage(error)} Your text is still here.`;
-  const line = byId("error").firstElementChild;
-  // The same message again would be read aloud at every pause in typing.
-  if (line.textContent !== message || byId("error").hidden) line.textContent = message;
-  byId("error").hidden = false;
+  setNotice("error", `${errorMessage(error)} Your text is still here.`);
 }
-
-// Selected sentence
 
 /** Select a sentence; its details follow after a pause. */
 function select(sentence) {
@@ -183,7 +176,6 @@ function followCaret() {
 }
 
 // Controls
-
 source.addEventListener("input", onInput);
 source.addEventListener("compositionend", onInput);
 document.addEventListener("selectionchange", followCaret);
@@ -217,7 +209,7 @@ byId("as-you-type").addEventListener("change", ({ target }) => {
   if (settings.asYouType && !isCurrent()) translate();
 });
 copyOnClick(byId("copy"), translation.text);
-queue.setHandlers({ progress: showTranslations, error: showError, done: showDone });
+Object.assign(queue.handlers, { progress: showTranslations, error: showError, done: showDone });
 
 if (/Mac|iPhone|iPad/.test(navigator.platform)) byId("shortcut").textContent = "\u2318 Enter";
 byId("as-you-type").checked = settings.asYouType;

@@ -11,10 +11,7 @@ let slow = false;
 
 export function begin() {
   clearTimeout(timer);
-  timer = setTimeout(() => {
-    slow = true;
-    draw();
-  }, SLOW_MS);
+  timer = setTimeout(draw, SLOW_MS);
 }
 
 export function advance(translated, total) {
@@ -31,6 +28,7 @@ export function end(message = "") {
 }
 
 function draw() {
+  slow = true;
   bar.hidden = bar.max < BAR_SENTENCES;
   byId("status").textContent = bar.hidden
     ? "Translating\u2026"

@@ -1,7 +1,4 @@
-/**
- * Requested sentences, translated in small chunks, one chunk at a time. Translations are cached by
- * sentence: an unchanged one is never requested again, and a late reply never shows elsewhere.
- */
+/** Requested sentences, translated in small chunks, one chunk at a time. */
 
 import { predict } from "./rest.js";
 
@@ -10,19 +7,17 @@ const MAX_CHUNK = 32;
 const MAX_CHARACTERS = 20_000;
 const MAX_CACHED = 5_000;
 
+// By sentence: an unchanged one is never requested again, and a late reply never shows elsewhere.
 const cache = new Map();
 let model = null;
-let handlers = {};
 let requested = new Set();
 let chunk = []; // sentences of the running request
 let controller = null;
 let start = 0; // time of the latest request, in ms
 let count = 0; // sentences translated since then
 
-/** @param {{progress: function, error: function(Error), done: function(number, number)}} on */
-export function setHandlers(on) {
-  handlers = on;
-}
+/** Functions to call: progress(), error(error), done(sentences, ms). */
+export const handlers = {};
 
 /** Set the served model, and drop the predictions of another one. */
 export function setModel(served) {

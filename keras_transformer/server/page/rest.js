@@ -12,6 +12,8 @@ const MESSAGES = {
   504: "The server took too long over this text and gave up.",
 };
 const UNEXPECTED = "The server's answer has an unexpected form.";
+const LATE = `The server has not answered for ${TIMEOUT_MS / 1000} seconds.`;
+const SILENT = "The server does not answer. It may have been stopped.";
 
 /** A failed request; `message` is meant for the user. */
 class RestError extends Error {}
@@ -23,15 +25,10 @@ export async function fetchModel() {
   return model;
 }
 
-export function predictAddress(name) {
-  return new URL(`v1/models/${encodeURIComponent(name)}:predict`, document.baseURI).href;
-}
+export const predictAddress = (name) =>
+  new URL(`v1/models/${encodeURIComponent(name)}:predict`, document.baseURI).href;
 
-/**
- * Run a signature of a model on sentences.
- * @returns {Promise<object[]>} a prediction for each sentence, in order
- * @throws {RestError}, or the signal's AbortError
- */
+/** Return a signature's prediction for each sentence; throws a RestError or the signal's error. */
 export async function predict(name, signature, sentences, signal) {
   const { predictions } = await fetchJson(predictAddress(name), {
     method: "POST",
@@ -45,20 +42,15 @@ export async function predict(name, signature, sentences, signal) {
 
 async function fetchJson(address, options = {}) {
   const signals = [options.signal, AbortSignal.timeout(TIMEOUT_MS)].filter(Boolean);
-  let response;
-  let content;
+  let response, content;
   try {
     response = await fetch(address, { ...options, signal: AbortSignal.any(signals) });
     content = await response.json();
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    if (error.name === "TimeoutError") {
-      throw new RestError(`The server has not answered for ${TIMEOUT_MS / 1000} seconds.`);
-    }
+    if (error.name === "TimeoutError") throw new RestError(LATE);
     // A reply that is not JSON contains NaN or Infinity, or comes from a proxy.
-    if (!(error instanceof SyntaxError)) {
-      throw new RestError("The server does not answer. It may have been stopped.");
-    }
+    if (!(error instanceof SyntaxError)) throw new RestError(SILENT);
   }
   if (!response.ok) throw new RestError(refusal(response.status, content?.error));
   if (!content) throw new RestError(UNEXPECTED);

@@ -24,10 +24,8 @@ const WITHOUT_SPACES = new Set(["zh", "ja", "yue"]); // between sentences
 
 /**
  * Split text at line breaks and, within a line, into sentences.
- * @param {string} text
  * @returns {{text: string, sentences: {text: string, start: number, end: number}[],
- *   lines: number[][]}} sentences in order as well-formed Unicode, and the numbers of each line's
- *   sentences, none for a blank line
+ *   lines: number[][]}} sentences as well-formed Unicode, and the numbers of each line's sentences
  */
 export function segment(text) {
   const sentences = [];
@@ -67,6 +65,5 @@ export function sentenceAt({ sentences }, position) {
 }
 
 /** Return the space between two sentences of a language. */
-export function sentenceSpace(language = "") {
-  return WITHOUT_SPACES.has(language.split("-")[0].toLowerCase()) ? "" : " ";
-}
+export const sentenceSpace = (language = "") =>
+  WITHOUT_SPACES.has(language.split("-")[0].toLowerCase()) ? "" : " ";

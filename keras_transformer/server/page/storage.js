@@ -8,17 +8,10 @@ export function loadSettings() {
   return { asYouType: true, ...stored };
 }
 
-export function saveSettings(settings) {
+export const saveSettings = (settings) =>
   attempt(() => localStorage.setItem(SETTINGS, JSON.stringify(settings)));
-}
-
-export function loadDraft() {
-  return attempt(() => sessionStorage.getItem(DRAFT)) ?? "";
-}
-
-export function saveDraft(text) {
-  attempt(() => sessionStorage.setItem(DRAFT, text));
-}
+export const loadDraft = () => attempt(() => sessionStorage.getItem(DRAFT)) ?? "";
+export const saveDraft = (text) => attempt(() => sessionStorage.setItem(DRAFT, text));
 
 function attempt(action) {
   try {

@@ -13,9 +13,7 @@ let predictions = [];
 export const isOf = (text) => source.text === text;
 
 export const count = () => predictions.filter(Boolean).length;
-
 export const length = () => spans.length;
-
 export const isComplete = () => count() === length();
 
 /** Return the numbers of the truncated sentences. */
@@ -39,10 +37,9 @@ export function show(segmented, sentenceSpace) {
   spans = placeholders.map((old) => element("span", { className: "sentence pending" }, old));
   const lines = spans.length ? source.lines : [];
   root.replaceChildren(
-    ...lines.map((line) => {
-      const children = line.flatMap((i) => [space, spans[i]]);
-      return element("p", { dir: "auto" }, ...children.slice(1));
-    }),
+    ...lines.map((line) =>
+      element("p", { dir: "auto" }, ...line.flatMap((i) => [space, spans[i]]).slice(1)),
+    ),
   );
 }
 
@@ -85,7 +82,6 @@ export function reveal(sentence) {
   if (!spans[sentence]) return;
   const frame = root.getBoundingClientRect();
   const { top, bottom } = spans[sentence].getBoundingClientRect();
-  if (top < frame.top || bottom > frame.bottom) {
-    root.scrollTop += top - frame.top - frame.height / 3;
-  }
+  const visible = top >= frame.top && bottom <= frame.bottom;
+  if (!visible) root.scrollTop += top - frame.top - frame.height / 3;
 }

@@ -36,13 +36,15 @@ class CTranslate2Writer:
         self._dtype = dtype
         self._positions = max(_POSITIONS, max_tokens + search.max_extra)
         self._batch_tokens = search.batch_tokens
+        self._warnings = _warnings(search)
+        longest = max_tokens - 1 + search.max_extra  # END does not count
         self._options = {
             "beam_size": search.beam,
             "length_penalty": search.alpha,
             "num_hypotheses": search.n_best,
             "max_input_length": max_tokens,
-            "max_decoding_length": max_tokens - 1 + search.max_extra,  # END does not count
-            "min_decoding_length": search.min_length,
+            "max_decoding_length": longest,
+            "min_decoding_length": min(search.min_length, longest),  # the engine refuses more
             "no_repeat_ngram_size": search.no_repeat_ngram,
             "disable_unk": True,
             "suppress_sequences": [[name] for name in self.tokenizer.target.pieces([PAD, START])],
@@ -50,12 +52,18 @@ class CTranslate2Writer:
 
     def write(self, folder: Path, name: str, log: Log) -> None:
         """Write the model and the SentencePiece models."""
+        for warning in self._warnings:
+            log(f"warning: {warning}")
         self._save(folder, self._dtype)
         self.tokenizer.save(folder)
 
     def interface(self) -> dict[str, Any]:
-        """Return the arguments of ``ctranslate2.Translator.translate_batch`` for the card."""
-        return {"format": "ctranslate2", "translate_batch": self._options}
+        """Return arguments of ``ctranslate2.Translator.translate_batch``, and warnings."""
+        return {
+            "format": "ctranslate2",
+            "translate_batch": self._options,
+            "warnings": self._warnings,
+        }
 
     def translate(self, folder: Path, lines: list[str]) -> list[str]:
         """Translate with CTranslate2 and the options of the card."""
@@ -79,3 +87,16 @@ class CTranslate2Writer:
             self._model, self._config, self.tokenizer, self._positions, dtype
         )
         model_spec.save(str(folder))
+
+
+def _warnings(search: SearchConfig) -> list[str]:
+    """Return where CTranslate2 ranks hypotheses otherwise: its length penalty is n^alpha."""
+    # With alpha 0 there is no penalty; a beam of 1 has nothing to rank.
+    if search.length_penalty == "power" or search.alpha == 0 or search.beam == 1:
+        return []
+    return [
+        "length penalty: the search of the run divides log P by "
+        f"((5 + n) / 6)^{search.alpha:g}, CTranslate2 by n^{search.alpha:g}, which may rank "
+        "hypotheses in another order; export with --search.length_penalty power and an alpha "
+        "chosen for it, or with --search.alpha 0"
+    ]

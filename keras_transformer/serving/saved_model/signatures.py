@@ -164,7 +164,7 @@ class Signatures:
             rows=self._scored_tokens,
             empty=[tf.zeros([0])],
         )
-        penalty = length_penalty(targets.lengths, self._search.alpha)
+        penalty = length_penalty(targets.lengths, self._search.alpha, self._search.length_penalty)
         return {
             "score": log_probability / penalty,
             "log_probability": log_probability,

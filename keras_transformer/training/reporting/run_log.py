@@ -71,7 +71,9 @@ class RunLog:
         if self._silent:
             return
         try:
-            with path.open("a", encoding="utf-8") as file:
+            if path.exists():
+                system.check_regular(path)  # opening a pipe would wait for its reader
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         except OSError as error:
             raise TrainingError(f"{path}: cannot be written: {error}") from error
@@ -96,7 +98,7 @@ class RunLog:
         return self._truncate(self._metrics, step)
 
     def _truncate(self, path: Path, step: int) -> list[dict[str, Any]]:
-        kept = [record for record in _records(path) if record.get("step", math.inf) <= step]
+        kept = [record for record in _records(path) if record["step"] <= step]
         if path.exists() and not self._silent:
             text = "".join(json.dumps(record) + "\n" for record in kept)
             system.write_text(path, text)
@@ -104,14 +106,18 @@ class RunLog:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
+    try:
+        text = system.read_bytes(path).decode("utf-8", errors="replace")
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from error
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in text.splitlines():
         try:
             record = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict):
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
             found.append(record)
     return found

@@ -18,6 +18,7 @@ from keras_transformer import system
 from keras_transformer.inference.alignment import Attention
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.training.scores import Example
+from keras_transformer.utf8_paths import utf8_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,8 @@ class TensorBoardWriter:
 
     def _writer(self, kind: str) -> tf.summary.SummaryWriter:
         if kind not in self._writers:
-            self._writers[kind] = tf.summary.create_file_writer(str(self._folder / kind))
+            folder = utf8_path(self._folder / kind)
+            self._writers[kind] = tf.summary.create_file_writer(str(folder))
         return self._writers[kind]
 
 
@@ -136,7 +138,7 @@ def truncate(path: Path, step: int) -> None:
     """Remove the events of steps after ``step``, which will be repeated.
 
     TensorBoard would show a step in two files twice. A truncated event of a killed run is
-    removed too.
+    removed too. A file that cannot be read stays.
 
     Args:
         path: The run folder.
@@ -145,10 +147,13 @@ def truncate(path: Path, step: int) -> None:
     Raises:
         FileError: A file cannot be written.
     """
-    for file in sorted((path / FOLDER).glob("*/*.tfevents.*")):
-        kept = [
-            event for event in _events(file) if tf.compat.v1.Event.FromString(event).step <= step
-        ]
+    for file in sorted((utf8_path(path) / FOLDER).glob("*/*.tfevents.*")):
+        try:
+            system.check_regular(file)
+            events = list(_events(file))
+        except (OSError, tf.errors.OpError):  # left as it is: no chart ends a training
+            continue
+        kept = [event for event in events if tf.compat.v1.Event.FromString(event).step <= step]
         with system.atomic_file(file) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
             for event in kept:
                 writer.write(event)

@@ -236,6 +236,19 @@ def test_no_repeat_by_hand():
         assert shape == (2, 0)
 
 
+@pytest.mark.parametrize("size", [3, 1_000, 2**31 - 1])
+def test_the_graph_of_no_repeat_does_not_grow_with_the_size(size):
+    traced = tf.function(
+        no_repeat_ngram(size),
+        input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32)],
+    ).get_concrete_function()
+    assert len(traced.graph.get_operations()) < 80
+    tokens = tf.constant([[2, 5, 6, 5, 6]])
+    banned = traced(tokens, tf.constant(4)).numpy().tolist()
+    # Above the number of tokens there is no n-gram, and no work.
+    assert banned == ([[NO_TOKEN, 5, NO_TOKEN]] if size == 3 else [[]])
+
+
 def test_no_end_before_by_hand():
     constraint = no_end_before(tf.constant([0, 1, 2]), END)
     assert constraint(tf.zeros([3, 2], tf.int32), tf.constant(1)).numpy().tolist() == [

@@ -19,6 +19,16 @@ def test_length_penalty_by_hand():
     assert length_penalty(tf.constant([1, 7]), 0.0).numpy().tolist() == [1.0, 1.0]
 
 
+def test_power_length_penalty_by_hand():
+    power = length_penalty(tf.constant([1, 4, 9]), 0.5, "power")
+    assert power.numpy().tolist() == [1.0, 2.0, 3.0]
+    assert length_penalty(tf.constant([3, 7]), 0.0, "power").numpy().tolist() == [1.0, 1.0]
+    for_each = length_penalty(tf.constant([[2], [3]]), tf.constant([1.0, 2.0]), "power")
+    assert for_each.numpy().tolist() == [[2.0, 4.0], [3.0, 9.0]]
+    # The score of an empty hypothesis, log P = 0, is 0.
+    assert float(0.0 / length_penalty(tf.constant(0), 0.6, "power")) == 0.0
+
+
 def test_forced_log_probabilities_by_hand():
     logits = tf.math.log([[[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.0, 0.5], [1.0, 1.0, 1.0, 1.0]]])
     labels = tf.constant([[2, 3, PAD]])

@@ -29,11 +29,11 @@ class Hypothesis:
     tokens: tuple[int, ...]
 
 
-def penalty(length: int, alpha: float) -> float:
-    return ((5 + length) / 6) ** alpha
+def penalty(length: int, alpha: float, form: str = "gnmt") -> float:
+    return (length if form == "power" else (5 + length) / 6) ** alpha
 
 
-def exhaustive(model, key: int, limit: int, alpha: float) -> list[Hypothesis]:
+def exhaustive(model, key: int, limit: int, alpha: float, form: str) -> list[Hypothesis]:
     """Return all hypotheses within the limit: finished ones first, then by score."""
     words = [token for token in model.allowed() if token != END]
     sequences = [
@@ -41,14 +41,16 @@ def exhaustive(model, key: int, limit: int, alpha: float) -> list[Hypothesis]:
     ] + list(itertools.product(words, repeat=limit))
     every = [
         Hypothesis(
-            tokens[-1] == END, model.forced(key, tokens) / penalty(len(tokens), alpha), tokens
+            tokens[-1] == END, model.forced(key, tokens) / penalty(len(tokens), alpha, form), tokens
         )
         for tokens in sequences
     ]
     return sorted(every, key=lambda hypothesis: (-hypothesis.finished, -hypothesis.score))
 
 
-def plain_beam(model, key: int, limit: int, alpha: float, beam: int) -> list[Hypothesis]:
+def plain_beam(
+    model, key: int, limit: int, alpha: float, beam: int, form: str = "gnmt"
+) -> list[Hypothesis]:
     """Beam search on lists, without early stop; keeps all finished hypotheses."""
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
@@ -59,14 +61,14 @@ def plain_beam(model, key: int, limit: int, alpha: float, beam: int) -> list[Hyp
             extended += [(total + row[token], (*tokens, token)) for token in model.allowed()]
         extended = sorted(extended, reverse=True)[: 2 * beam]
         finished += [
-            Hypothesis(True, total / penalty(length, alpha), tokens)
+            Hypothesis(True, total / penalty(length, alpha, form), tokens)
             for total, tokens in extended
             if tokens[-1] == END
         ]
         live = [item for item in extended if item[1][-1] != END][:beam]
     finished.sort(key=lambda hypothesis: -hypothesis.score)
-    rest = [Hypothesis(False, total / penalty(limit, alpha), tokens) for total, tokens in live]
-    return finished + rest
+    divisor = penalty(limit, alpha, form)
+    return finished + [Hypothesis(False, total / divisor, tokens) for total, tokens in live]
 
 
 def plain_greedy(model, key: int, limit: int) -> tuple[int, ...]:
@@ -77,13 +79,14 @@ def plain_greedy(model, key: int, limit: int) -> tuple[int, ...]:
     return tokens
 
 
-def run(model, keys, limits, *, beam, alpha=0.6, n_best=1, spare=0, required=None):
+def run(model, keys, limits, *, beam, alpha=0.6, form="gnmt", n_best=1, spare=0, required=None):
     return strategies.beam_search(
         model.step,
         model.start(keys, beam),
         tf.constant(limits, tf.int32),
         beam=beam,
         alpha=alpha,
+        length_penalty=form,
         n_best=n_best,
         spare=spare,
         required=required,
@@ -112,14 +115,16 @@ def unpack(result: Hypotheses, sentence: int) -> list[Hypothesis]:
     return rows
 
 
-def check_equal(got: list[Hypothesis], expected: list[Hypothesis], model, key, alpha) -> None:
+def check_equal(
+    got: list[Hypothesis], expected: list[Hypothesis], model, key, alpha, form="gnmt"
+) -> None:
     """Check order and scores, and that each score is the forced score."""
     assert [item.finished for item in got] == [item.finished for item in expected]
     np.testing.assert_allclose(
         [item.score for item in got], [item.score for item in expected], rtol=1e-4, atol=1e-4
     )
     for item in got:
-        forced = model.forced(key, item.tokens) / penalty(len(item.tokens), alpha)
+        forced = model.forced(key, item.tokens) / penalty(len(item.tokens), alpha, form)
         assert item.score == pytest.approx(forced, rel=1e-4, abs=1e-4)
     assert len({item.tokens for item in got}) == len(got)
 
@@ -133,21 +138,40 @@ def check_same(first: list[Hypothesis], second: list[Hypothesis]) -> None:
 
 seeds = st.integers(0, 2**31 - 1)
 alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
+forms = st.sampled_from(["gnmt", "power"])
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=seeds, alpha=alphas, limit=st.integers(1, 4))
-def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, limit):
+@given(
+    seed=seeds, alpha=alphas, form=forms, limit=st.integers(1, 4), n_best=st.sampled_from([1, 16])
+)
+def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, form, limit, n_best):
     model = scripted(seed, vocabulary=6)  # END and two words: at most 16 live hypotheses
-    result = run(model, [seed % KEYS], [limit], beam=16, n_best=16, alpha=alpha)
-    every = exhaustive(model, seed % KEYS, limit, alpha)
-    check_equal(unpack(result, 0), every[:16], model, seed % KEYS, alpha)
+    result = run(model, [seed % KEYS], [limit], beam=16, n_best=n_best, alpha=alpha, form=form)
+    every = exhaustive(model, seed % KEYS, limit, alpha, form)
+    check_equal(unpack(result, 0), every[:n_best], model, seed % KEYS, alpha, form)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=seeds,
+    alpha=alphas,
+    form=forms,
+    limit=st.integers(5, 15),
+    end_bias=st.sampled_from([-2.0, 0.0, 2.0]),
+)
+def test_early_stop_never_misses_a_better_length(scripted, seed, alpha, form, limit, end_bias):
+    model = scripted(seed, vocabulary=5, end_bias=end_bias)  # END and one word: a chain
+    result = run(model, [seed % KEYS], [limit], beam=2, n_best=1, alpha=alpha, form=form)
+    every = exhaustive(model, seed % KEYS, limit, alpha, form)
+    check_equal(unpack(result, 0), every[:1], model, seed % KEYS, alpha, form)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     seed=seeds,
     alpha=alphas,
+    form=forms,
     beam=st.integers(2, 5),
     n_best=st.integers(1, 5),
     limit=st.integers(1, 12),
@@ -155,22 +179,22 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive(scripted, seed, alpha, limit):
     end_bias=st.sampled_from([-4.0, 0.0, 2.0]),
 )
 def test_early_stop_changes_nothing(
-    scripted, seed, alpha, beam, n_best, limit, vocabulary, end_bias
+    scripted, seed, alpha, form, beam, n_best, limit, vocabulary, end_bias
 ):
     n_best = min(n_best, beam)
     model = scripted(seed, vocabulary, end_bias=end_bias)
-    result = run(model, [seed % KEYS], [limit], beam=beam, n_best=n_best, alpha=alpha)
-    expected = plain_beam(model, seed % KEYS, limit, alpha, beam)
-    check_equal(unpack(result, 0), expected[:n_best], model, seed % KEYS, alpha)
+    result = run(model, [seed % KEYS], [limit], beam=beam, n_best=n_best, alpha=alpha, form=form)
+    expected = plain_beam(model, seed % KEYS, limit, alpha, beam, form)
+    check_equal(unpack(result, 0), expected[:n_best], model, seed % KEYS, alpha, form)
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=seeds, alpha=alphas, limit=st.integers(1, 12))
-def test_beam_of_one_is_greedy(scripted, seed, alpha, limit):
+@given(seed=seeds, alpha=alphas, form=forms, limit=st.integers(1, 12))
+def test_beam_of_one_is_greedy(scripted, seed, alpha, form, limit):
     model = scripted(seed, vocabulary=9)
-    (got,) = unpack(run(model, [seed % KEYS], [limit], beam=1, alpha=alpha), 0)
+    (got,) = unpack(run(model, [seed % KEYS], [limit], beam=1, alpha=alpha, form=form), 0)
     assert got.tokens == plain_greedy(model, seed % KEYS, limit)
-    forced = model.forced(seed % KEYS, got.tokens) / penalty(len(got.tokens), alpha)
+    forced = model.forced(seed % KEYS, got.tokens) / penalty(len(got.tokens), alpha, form)
     assert got.score == pytest.approx(forced, rel=1e-4, abs=1e-4)
 
 
@@ -288,6 +312,46 @@ def test_length_penalty_by_hand():
     np.testing.assert_allclose(best(0.0).scores.numpy(), [[math.log(0.4)]], rtol=1e-5)
     assert best(1.0).lengths.numpy().tolist() == [[2]]
     np.testing.assert_allclose(best(1.0).scores.numpy(), [[math.log(0.36) * 6 / 7]], rtol=1e-5)
+
+
+# A short and a long hypothesis: END has these probabilities step by step, and one word the rest.
+SHORT_OR_LONG = [
+    # END: P = 0.4, log P = -.9163. Word, END: P = 0.6 * 0.5 = 0.3, log P = -1.2040.
+    (1.0, [0.4, 0.5], "gnmt", [(1, -0.9163), (2, -1.0320)]),  # log P / 1, log P / (7/6)
+    (1.0, [0.4, 0.5], "power", [(2, -0.6020), (1, -0.9163)]),  # log P / 2, log P / 1
+    # 3 tokens: P = 0.5, log P = -.6931. 8 tokens: P = 0.5 * 0.4 = 0.2, log P = -1.6094.
+    (1.0, [0, 0, 0.5, 0, 0, 0, 0, 0.4], "gnmt", [(3, -0.5199), (8, -0.7428)]),  # 8/6, 13/6
+    (1.0, [0, 0, 0.5, 0, 0, 0, 0, 0.4], "power", [(8, -0.2012), (3, -0.2310)]),
+    # 4 tokens: P = 0.3, log P = -1.2040. 9 tokens: P = 0.7 * 0.2 = 0.14, log P = -1.9661.
+    # gnmt divides by (9/6)^.7 and (14/6)^.7, power by 4^.7 and 9^.7.
+    (0.7, [0, 0, 0, 0.3, 0, 0, 0, 0, 0.2], "gnmt", [(4, -0.9065), (9, -1.0865)]),
+    (0.7, [0, 0, 0, 0.3, 0, 0, 0, 0, 0.2], "power", [(9, -0.4223), (4, -0.4562)]),
+]
+
+
+@pytest.mark.parametrize(("alpha", "chances", "form", "ranks"), SHORT_OR_LONG)
+def test_forms_of_the_length_penalty_rank_differently(alpha, chances, form, ranks):
+    table = np.full((len(chances) + 1, 5), -100.0, np.float32)
+    table[: len(chances), END] = np.log(np.maximum(chances, 1e-30))
+    table[: len(chances), 4] = np.log(1 - np.array(chances))
+    table[len(chances), 4] = 0.0
+
+    def step(tokens, position, state):
+        row = tf.minimum(position, len(chances))
+        return tf.repeat(tf.constant(table)[row : row + 1], tf.shape(tokens)[0], axis=0), state
+
+    result = strategies.beam_search(
+        step,
+        tf.zeros([2]),
+        tf.constant([10]),
+        beam=2,
+        alpha=alpha,
+        length_penalty=form,
+        n_best=2,
+    )
+    assert result.lengths.numpy()[0].tolist() == [length for length, _ in ranks]
+    expected = [score for _, score in ranks]
+    np.testing.assert_allclose(result.scores.numpy()[0], expected, atol=6e-5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -409,6 +473,8 @@ def test_a_bfloat16_model_is_scored_in_float32(scripted):
         ({"beam": 0}, "beam: expected 1 or more, got 0"),
         ({"beam": 2, "n_best": 3}, r"n_best: expected 1 to beam \(2\), got 3"),
         ({"beam": 2, "alpha": -1.0}, "alpha: expected 0 or more, got -1.0"),
+        ({"beam": 2, "form": "Power"}, "length_penalty: expected gnmt or power, got 'Power'"),
+        ({"beam": 1, "form": ""}, "length_penalty: expected gnmt or power, got ''"),
     ],
 )
 def test_bad_options_are_refused(scripted, options, message):

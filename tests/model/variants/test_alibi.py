@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.variants.alibi import AlibiAttention, alibi_bias, alibi_slopes
-
-
-def _normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+from tests.model.variants.helpers import (
+    check_positions_are_relative,
+    check_self_attention,
+    normal,
+)
 
 
 def test_slopes_of_a_power_of_two_heads() -> None:
@@ -41,7 +41,7 @@ def test_bias_by_hand() -> None:
 
 
 def test_weights_by_the_definition() -> None:
-    x = _normal(1, 4, 6)
+    x = normal(1, 4, 6)
     plain, alibi = MultiHeadAttention(6, 2, 4, 3), AlibiAttention(6, 2, 4, 3)
     weights = plain(x, x, return_weights=True)[1].numpy()
     alibi.build()
@@ -57,27 +57,9 @@ def test_weights_by_the_definition() -> None:
 
 
 def test_attention_depends_on_distance_only() -> None:
-    layer = AlibiAttention(8, 2, 4, 4)
-    x = _normal(1, 3, 8)
-    forwards = layer(x, x).numpy()
-    backwards = layer(x[:, ::-1], x[:, ::-1]).numpy()[:, ::-1]
+    forwards, backwards = check_positions_are_relative(AlibiAttention(8, 2, 4, 4))
     np.testing.assert_allclose(forwards, backwards, atol=1e-5)
-    swapped = x[:, [1, 0, 2]]
-    assert np.abs(layer(swapped, swapped).numpy()[:, [1, 0, 2]] - forwards).max() > 1e-3
-    # Two paddings before the sentence, masked, move every position and change nothing.
-    moved = np.concatenate([_normal(1, 2, 8, seed=1), x], axis=1)
-    mask = tf.constant([[[[False, False, True, True, True]]]])
-    np.testing.assert_allclose(layer(moved, moved, mask)[:, 2:], forwards, atol=1e-5)
 
 
 def test_harness(check_layer: Callable[..., None]) -> None:
-    def call(layer: Any, x: Any, mask: Any, **options: Any) -> Any:
-        return layer(x, x, mask, **options)
-
-    mask = tf.constant([[True, True, False], [True, True, True]])[:, None, None, :]
-    check_layer(
-        lambda **options: AlibiAttention(6, 2, 4, 5, 0.1, **options),
-        _normal(2, 3, 6),
-        mask,
-        call=call,
-    )
+    check_self_attention(check_layer, AlibiAttention)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.model.variants.rotary import RotaryAttention, rotate
-
-
-def _normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+from tests.model.variants.helpers import (
+    check_positions_are_relative,
+    check_self_attention,
+    normal,
+)
 
 
 def test_rotation_by_hand() -> None:
@@ -24,7 +24,7 @@ def test_rotation_by_hand() -> None:
 
 
 def test_rotation_keeps_norms_and_products_depend_on_distance_only() -> None:
-    x = _normal(2, 3, 5, 8)
+    x = normal(2, 3, 5, 8)
     np.testing.assert_allclose(
         np.linalg.norm(rotate(x, 11), axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-5
     )
@@ -38,32 +38,14 @@ def test_rotation_keeps_norms_and_products_depend_on_distance_only() -> None:
 
 
 def test_rotation_starts_at_the_given_position() -> None:
-    x = _normal(1, 2, 6, 4)
+    x = normal(1, 2, 6, 4)
     np.testing.assert_allclose(rotate(x[:, :, 4:], 4), rotate(x)[:, :, 4:], atol=1e-6)
 
 
 def test_attention_depends_on_relative_positions_only() -> None:
-    layer = RotaryAttention(8, 2, 4, 4)
-    x = _normal(1, 3, 8)
-    forwards = layer(x, x).numpy()
-    backwards = layer(x[:, ::-1], x[:, ::-1]).numpy()[:, ::-1]
+    forwards, backwards = check_positions_are_relative(RotaryAttention(8, 2, 4, 4))
     assert np.abs(forwards - backwards).max() > 1e-3
-    swapped = x[:, [1, 0, 2]]
-    assert np.abs(layer(swapped, swapped).numpy()[:, [1, 0, 2]] - forwards).max() > 1e-3
-    # Two paddings before the sentence, masked, move every position and change nothing.
-    moved = np.concatenate([_normal(1, 2, 8, seed=1), x], axis=1)
-    mask = tf.constant([[[[False, False, True, True, True]]]])
-    np.testing.assert_allclose(layer(moved, moved, mask)[:, 2:], forwards, atol=1e-5)
 
 
 def test_harness(check_layer: Callable[..., None]) -> None:
-    def call(layer: Any, x: Any, mask: Any, **options: Any) -> Any:
-        return layer(x, x, mask, **options)
-
-    mask = tf.constant([[True, True, False], [True, True, True]])[:, None, None, :]
-    check_layer(
-        lambda **options: RotaryAttention(6, 2, 4, 5, 0.1, **options),
-        _normal(2, 3, 6),
-        mask,
-        call=call,
-    )
+    check_self_attention(check_layer, RotaryAttention)

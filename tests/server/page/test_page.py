@@ -243,6 +243,16 @@ def test_the_command_survives_the_shell(open_page: OpenPage, server: Any) -> Non
         assert "\u202e" not in command, "a character that reverses the line"
 
 
+def test_the_search_is_named(open_page: OpenPage, server: Any) -> None:
+    page = open_page()
+    expect(page.locator("#facts")).to_contain_text(
+        "beam 4, length penalty 0.6, 4-best, at most 256 tokens"
+    )
+    server.model["search"]["length_penalty"] = "power"
+    page.reload()
+    expect(page.locator("#facts")).to_contain_text("length penalty 0.6 (power), 4-best")
+
+
 def test_without_languages_the_page_still_works(open_page: OpenPage, server: Any) -> None:
     server.model = {"name": "plain", "version": 1}
     page = open_page()

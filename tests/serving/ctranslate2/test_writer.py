@@ -25,10 +25,16 @@ def quietly(line: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def version(small_run, tmp_path_factory):
+def log() -> list[str]:
+    """The progress of ``version``."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def version(small_run, log, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports") / "small"
     settings = ExportSettings(format="ctranslate2")
-    return export(small_run, small_run.config.search, folder, settings, quietly)
+    return export(small_run, small_run.config.search, folder, settings, log.append)
 
 
 def test_files_of_a_version(version) -> None:
@@ -46,13 +52,16 @@ def test_files_of_a_version(version) -> None:
     assert version.stat().st_mode & 0o777 == 0o755
 
 
-def test_the_card_translates_as_the_run_does(version, small_run) -> None:
+def test_the_card_translates_as_the_run_does(version, small_run, log) -> None:
     card = json.loads((version / "export.json").read_text())
     assert (card["name"], card["format"], card["dtype"]) == ("small", "ctranslate2", "float32")
     assert card["versions"]["ctranslate2"] == ctranslate2.__version__
     assert card["dev"]["sentences"] == 4
     options = card["translate_batch"]
     assert (options["beam_size"], options["length_penalty"]) == (3, 0.6)
+    (warning,) = card["warnings"]
+    assert "((5 + n) / 6)^0.6, CTranslate2 by n^0.6" in warning
+    assert f"warning: {warning}" in log
     assert (options["max_input_length"], options["max_decoding_length"]) == (60, 63)
     tokenizer = Tokenizer.load(version)
     assert tokenizer.fingerprint == card["tokenizer"]["fingerprint"]
@@ -61,6 +70,26 @@ def test_the_card_translates_as_the_run_does(version, small_run) -> None:
     found = translator.translate_batch([tokenizer.source.pieces(ids) for ids in sources], **options)
     assert all(result.hypotheses[0] for result in found[:-1])
     assert found[-1].hypotheses[0] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "warned"),
+    [
+        ({}, True),
+        ({"alpha": 1.5, "beam": 2}, True),
+        ({"alpha": 0.0}, False),  # no penalty
+        ({"beam": 1}, False),  # nothing to rank
+        ({"length_penalty": "power"}, False),
+        ({"length_penalty": "power", "alpha": 2.0}, False),
+    ],
+)
+def test_the_card_warns_of_another_length_penalty(small_run, fields, warned) -> None:
+    from keras_transformer.serving.ctranslate2.writer import CTranslate2Writer
+
+    search = dataclasses.replace(small_run.config.search, **fields)
+    card = CTranslate2Writer(small_run, search, 60, "float32").interface()
+    assert len(card["warnings"]) == warned
+    assert card["translate_batch"]["length_penalty"] == search.alpha
 
 
 def test_forbidden_tokens_are_not_written(small_run, tmp_path) -> None:

@@ -190,13 +190,33 @@ def test_invalid_utf8_becomes_replacement_characters(signatures, translator) -> 
 
 def test_greedy_search_has_one_hypothesis(small_run) -> None:
     model, tokenizer = small_run.model(), small_run.tokenizer()
-    search = SearchConfig(beam=1, max_extra=4)
+    search = SearchConfig(beam=1, max_extra=4, length_penalty="power")
     module = ServedTranslator(model, Weights(model), tokenizer, search, 60)
     expected = Translator(model, tokenizer, search, small_run.config.data).translate(ODD)
     found = module.nbest(tf.constant(ODD))
     assert [row[0].decode() for row in found["translations"].numpy()] == [
         item.text for item in expected
     ]
+    np.testing.assert_allclose(found["scores"][:, 0], [item.score for item in expected], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_power_length_penalty(small_run) -> None:
+    model, tokenizer = small_run.model(), small_run.tokenizer()
+    search = SearchConfig(beam=3, n_best=3, max_extra=4, alpha=1.5, length_penalty="power")
+    module = ServedTranslator(model, Weights(model), tokenizer, search, 60)
+    expected = Translator(model, tokenizer, search, small_run.config.data).translate(ODD)
+    found = module.nbest(tf.constant(ODD))
+    forced = module.score(tf.constant(ODD), found["translations"][:, 0])
+    np.testing.assert_allclose(
+        forced["score"], forced["log_probability"] / np.float32(forced["tokens"]) ** 1.5, rtol=1e-5
+    )
+    for row, scores, item in zip(
+        found["translations"].numpy(), found["scores"].numpy(), expected, strict=True
+    ):
+        ours = [(item.text, item.score), *((a.text, a.score) for a in item.alternatives)]
+        assert [text.decode() for text in row[: len(ours)]] == [text for text, _ in ours]
+        np.testing.assert_allclose(scores[: len(ours)], [score for _, score in ours], atol=1e-4)
 
 
 def test_constraints_of_the_search(small_run, tmp_path) -> None:

@@ -52,6 +52,7 @@ def test_card(small_export, small_run) -> None:
     assert card["search"] == {
         "beam": 3,
         "alpha": 0.6,
+        "length_penalty": "gnmt",
         "n_best": 3,
         "max_extra": 4,
         "min_length": 0,

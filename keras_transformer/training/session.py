@@ -1,0 +1,99 @@
+"""Devices, processor and libraries of a training session, on which the last bits of sums depend."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.environment import ARITHMETIC
+from keras_transformer.system import core_count
+from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.parts import TrainingParts
+
+# Instructions among which TensorFlow's kernels choose, which round or add in other ways.
+_INSTRUCTIONS = (
+    *("sse4_2", "avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "asimd", "sve", "sve2", "bf16"),
+)
+_VARIABLES = (*ARITHMETIC, "TF_NUM_INTRAOP_THREADS")
+"""Variables of the environment that choose kernels or divide sums among threads."""
+
+
+def session(distribution: Distribution) -> dict[str, Any]:
+    """Return what the last bits of a training step depend on, by name.
+
+    Args:
+        distribution: The devices and workers of this session.
+    """
+    found: dict[str, Any] = {
+        "devices": _devices(distribution),
+        "workers": distribution.workers,
+        "processor": processor(Path("/proc/cpuinfo")),
+        "cores": core_count(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+    }
+    found.update({name: os.environ.get(name, "") for name in _VARIABLES})
+    return found
+
+
+def log_session(parts: TrainingParts) -> None:
+    """Store the devices of this session; log what differs from those of the last one."""
+    if not parts.distribution.chief:
+        return
+    now, before = session(parts.distribution), parts.run.last_session()
+    if parts.state.step and (line := differences(before, now)):
+        parts.run_log.line(line)
+    parts.run.write_versions(now)
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return a line about what differs between two sessions of a run; "" if nothing does.
+
+    Args:
+        before: From `session`, or a part of it that an earlier version has stored.
+        now: From `session`.
+    """
+    changed = [
+        f"{name} {before[name] or 'not set'}, now {value or 'not set'}"
+        for name, value in now.items()
+        if name in before and before[name] != value
+    ]
+    if not changed:
+        return ""
+    return (
+        f"not as in the last session: {'; '.join(changed)}. The mathematics stay the same, but "
+        "rounding, and with other devices the numbers that dropout draws, differ: from here on "
+        "the run no longer equals an uninterrupted one to the last bit"
+    )
+
+
+def processor(cpuinfo: Path) -> str:
+    """Return the architecture and those of its instructions that kernels are chosen by.
+
+    Args:
+        cpuinfo: Linux' file about the processor; missing on other systems.
+    """
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.machine()
+    flags: set[str] = set()
+    for line in lines:
+        name, _, values = line.partition(":")
+        if name.strip() in ("flags", "Features"):  # of x86, and of ARM
+            flags = set(values.split())
+            break
+    return " ".join([platform.machine(), *(name for name in _INSTRUCTIONS if name in flags)])
+
+
+def _devices(distribution: Distribution) -> str:
+    """Return number and name of the devices of all workers, such as "2 x CPU"."""
+    details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
+    names = sorted({values.get("device_name", "GPU") for values in details})
+    return f"{distribution.devices} x {' and '.join(names) or 'CPU'}"
