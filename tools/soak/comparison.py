@@ -39,6 +39,7 @@ def check_same_run(ours: Path, theirs: Path, every: int) -> None:
         read_records(theirs / "metrics.jsonl"),
         resumed_between(log, every),
     )
+    found += name_differences(file_names(ours), file_names(theirs))
     steps = [checkpoint_steps(run) for run in (ours, theirs)]
     found += _sequence_differences("checkpoints", *steps)
     for step in sorted(set(steps[0]) & set(steps[1])):  # the average is made of all of them
@@ -51,6 +52,17 @@ def check_same_run(ours: Path, theirs: Path, every: int) -> None:
     texts = [(run / "dev.translations.txt").read_bytes() for run in (ours, theirs)]
     found += ["dev.translations.txt differs"] * (texts[0] != texts[1])
     raise_differences(found)
+
+
+def file_names(run: Path) -> list[str]:
+    """Return the names of all files of a run, hidden ones too."""
+    return sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
+
+
+def name_differences(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Return the files that are missing or left behind."""
+    found = [f"missing: {name}" for name in theirs if name not in ours]
+    return found + [f"left behind: {name}" for name in ours if name not in theirs]
 
 
 def raise_differences(found: Sequence[str]) -> None:

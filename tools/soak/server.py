@@ -35,7 +35,7 @@ JUDGED_SECONDS = 300.0
 """A shorter load says nothing about growth: the allocator has not settled."""
 
 _OPTIONS = ("--port", "0", "--timeout_s", "20", "--max_body_mb", "1", "--max_text_kb", "16")
-_QUEUE = ("--max_queue", "8", "--poll_s", "0.5")
+_QUEUE = ("--max_queue", "16", "--poll_s", "0.5")
 _WINDOW = 20.0  # seconds of a mean of the memory
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tools.soak.comparison import (
     array_differences,
+    check_same_run,
     metric_differences,
     raise_differences,
     read_records,
@@ -103,3 +104,35 @@ def test_many_differences_are_counted() -> None:
     with pytest.raises(TrialError, match=r"^a; b; c; d; e; and 2 more$"):
         raise_differences(list("abcdefg"))
     raise_differences([])
+
+
+def run(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "log.txt").write_text("2026-01-01 00:00:00 done: 4 steps\n")
+    (folder / "metrics.jsonl").write_text('{"step": 4, "seconds": 1.0, "dev_loss": 3.0}\n')
+    (folder / "dev.translations.txt").write_text("a b\n")
+    return folder
+
+
+def test_equal_runs_differ_in_times_and_log_only(tmp_path: Path) -> None:
+    ours, theirs = run(tmp_path / "ours"), run(tmp_path / "theirs")
+    (ours / "log.txt").write_text("2026-01-01 00:00:00 resuming after step 4\n")
+    (ours / "metrics.jsonl").write_text('{"step": 4, "seconds": 7.0, "dev_loss": 3.0}\n')
+    check_same_run(ours, theirs, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (".partial.0.config.yaml", "", "^left behind: .partial.0.config.yaml$"),
+        ("metrics.jsonl", '{"step": 4, "dev_loss": 3.5}', "dev_loss: 3.5, expected 3.0"),
+        ("dev.translations.txt", "a c\n", "^dev.translations.txt differs$"),
+    ],
+)
+def test_any_other_difference_of_runs_counts(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    ours, theirs = run(tmp_path / "ours"), run(tmp_path / "theirs")
+    (ours / name).write_text(text)
+    with pytest.raises(TrialError, match=message):
+        check_same_run(ours, theirs, 4)
