@@ -48,7 +48,10 @@ def _full_disk(
     """Limit the size of files below that of a checkpoint."""
     sizes = [path.stat().st_size for path in (reference.path / "checkpoints").iterdir()]
     limit = rng.randint(_SMALLEST, max(sizes) - 1)
+    prepared = rng.random() < 0.8  # else the limit meets the tokenizer, the largest file
     process = Process("train", runs.words("device", run))
+    if prepared and not process.wait_until(run.exists):
+        raise TrialError(f"no run folder: status {process.wait()}\n{process.log[-1500:]}")
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
     status = process.wait()
     message = clear_error(process.log)
