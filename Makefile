@@ -12,7 +12,7 @@ PACKAGE := $(BIN)/python -m keras_transformer
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SENTENCES := "I love you." "I love you" "She is reading a book." "Do you have time tomorrow?"
 
-.PHONY: help train test test-slow test-all lint format docs
+.PHONY: help train test test-slow test-all lint format docs soak
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,10 @@ format: $(VENV)/.installed-dev  ## format the code
 
 docs: $(VENV)/.installed-docs  ## build the documents as a site in site/
 	$(BIN)/mkdocs build
+
+# Goes on where an earlier call stopped; remove the folder to start again.
+soak: $(VENV)/.installed-dev  ## endurance test: kills, signals, limits, server; an hour
+	$(BIN)/python -m tools.soak --folder runs/soak --results docs/soak.json
 
 # The stamps make a second call quick; a changed requirements file installs again.
 $(VENV)/.installed: requirements.txt | $(VENV)/bin/python

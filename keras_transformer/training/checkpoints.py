@@ -99,9 +99,16 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self._directory}: cannot write the checkpoint of step {step}: {_reason(error)}"
             ) from error
+        self.remove_surplus()
+
+    def remove_surplus(self) -> None:
+        """Remove the checkpoints that are no longer needed.
+
+        A process that is killed right after its last checkpoint leaves one to the next process.
+        """
         steps = self.steps()
         # One more than the average needs, in case the newest is damaged.
-        kept = {steps[-1], *self._regular(steps)[-self._keep - 1 :]}
+        kept = {*steps[-1:], *self._regular(steps)[-self._keep - 1 :]}
         for old in set(steps) - kept:
             self._remove(old)
 

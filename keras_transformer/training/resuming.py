@@ -177,9 +177,11 @@ def restore(parts: TrainingParts) -> list[dict[str, Any]]:
         )
     if parts.distribution.chief:
         run.write_config()  # only once the checkpoint is known to fit
+        parts.checkpoints.remove_surplus()
     records = run_log.truncate(state.step)
     parts.reporter.truncate(state.step)
     parts.best.restore(records)
+    parts.best.remove_unranked(records)
     if restored:
         run_log.line(f"resuming after step {state.step}")
     return records

@@ -25,7 +25,13 @@ from tests.docs.documents import (
 )
 from tools import architecture_picture, config_reference
 
-REASONS = {"needs Docker", "needs a GPU", "needs several machines", "needs the network"}
+REASONS = {
+    "needs Docker",
+    "needs a GPU",
+    "needs several machines",
+    "needs the network",
+    "takes an hour",
+}
 LANGUAGES = {"sh", "python", "text", "yaml", "json", "proto"}
 ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve")
 # Other programs' options that the documents name.
@@ -34,7 +40,7 @@ FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs"
 NO_FIELDS = {"model.fit", "model.bin", "train.py", "train.tsv"}
 # Folders of which the documents name files.
 FOLDERS = "benchmarks|configs|docs|export|keras_transformer|tests|tools"
-GENERATED = ("export/models", "export/ctranslate2")
+GENERATED = ("export/models", "export/ctranslate2", "docs/soak.json")
 # Words that are no terms of the field, or no modern English.
 AVOIDED = r"\b(recompute|anew|nobody|thereof|be it|turned round|in earnest|what is more|made of)\b"
 
@@ -113,8 +119,9 @@ def test_scripts_have_the_options_that_are_named(document: Path) -> None:
         for line in block.text.replace("\\\n", " ").splitlines():
             script = re.search(r"python (?:-m (tools[.\w]+)|(benchmarks/\w+\.py))(.*)", line)
             if script:
-                path = script[2] or f"{script[1].replace('.', '/')}.py"
-                source = (ROOT / path).read_text(encoding="utf-8")
+                path = ROOT / (script[2] or f"{script[1].replace('.', '/')}.py")
+                path = path if path.exists() else path.with_suffix("") / "__main__.py"
+                source = path.read_text(encoding="utf-8")
                 if "from options import" in source:  # those that several benchmarks share
                     source += (ROOT / "benchmarks/options.py").read_text(encoding="utf-8")
                 for option in re.findall(r"(?<!\S)--[a-z][\w-]*", script[3]):

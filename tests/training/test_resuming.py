@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,23 @@ def test_a_run_with_all_options_resumes_exactly(complete_resumed: Run, complete:
         for run in (complete_resumed, complete)
     )
     assert ours == theirs
+
+
+def test_leftovers_of_a_kill_right_after_the_last_checkpoint_are_removed(
+    complete_copy: Run, complete: Run
+) -> None:
+    """The older checkpoint and the older weights in best/, which the kill left to this process."""
+    for path in list((complete_copy.path / "checkpoints").glob("step-1.*")):
+        shutil.copy(path, path.with_name(path.name.replace("step-1.", "step-0.")))
+    kept = next((complete_copy.path / "best").iterdir())
+    shutil.copy(kept, kept.with_name("0.weights.h5"))
+    trainer.train(complete_copy.config, complete_copy.path, resume=True)
+    for folder in ("checkpoints", "best"):
+        ours, theirs = (
+            {path.name for path in (run.path / folder).iterdir()}
+            for run in (complete_copy, complete)
+        )
+        assert ours == theirs
 
 
 def test_stopped_by_a_signal_and_resumed_equals_never_stopped(

@@ -1,0 +1,1 @@
+"""Endurance test of training, server and batch translation: ``python -m tools.soak``."""
