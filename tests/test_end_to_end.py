@@ -260,6 +260,7 @@ def columns(folder: Path) -> list[str]:
 SEPARATE = "--data.joint false --data.vocabulary_size 300 "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corpus_in", "options"),
     [
@@ -268,18 +269,13 @@ SEPARATE = "--data.joint false --data.vocabulary_size 300 "
             SEPARATE + "--data.algorithm bpe --model.embeddings decoder --model.norm pre "
             "--model.positions rotary",
         ),
-        pytest.param(
+        (
             columns,
             SEPARATE + "--model.embeddings untied --model.norm post --model.positions learned "
             "--model.max_positions 32 --data.max_tokens 32",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(columns, "--model.positions alibi --model.norm pre", marks=pytest.mark.slow),
-        pytest.param(
-            columns,
-            "--model.positions none --model.embeddings untied --train.precision bfloat16",
-            marks=pytest.mark.slow,
-        ),
+        (columns, "--model.positions alibi --model.norm pre"),
+        (columns, "--model.positions none --model.embeddings untied --train.precision bfloat16"),
     ],
 )
 def test_other_corpora_and_networks(

@@ -231,7 +231,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 @pytest.mark.parametrize(("sources", "targets"), TINY.values(), ids=TINY)
 def test_a_tiny_corpus_gives_a_tokenizer(
@@ -275,6 +275,7 @@ def test_a_very_long_training_line_is_not_left_out() -> None:
     assert "<0x71>" not in model.pieces(model.encode(["quagga"])[0])
 
 
+@pytest.mark.slow
 def test_training_is_deterministic_across_processes(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

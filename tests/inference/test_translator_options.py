@@ -46,7 +46,7 @@ def same(one, other) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, SAMPLES],
+    [{}, pytest.param(SAMPLES, marks=pytest.mark.slow)],
     ids=["beam", "samples"],
 )
 def test_translations_begin_with_their_prefix_in_any_order(make, tokenizer, options):
@@ -106,6 +106,7 @@ def test_samples_depend_on_text_and_seed_alone(make, monkeypatch):
     assert [item.text for item in others] != [item.text for item in together]
 
 
+@pytest.mark.slow
 def test_one_most_probable_token_is_greedy_search(make):
     greedy = make(beam=1).translate(LINES)
     for one, other in zip(make(sample=True, top_k=1).translate(LINES), greedy, strict=True):

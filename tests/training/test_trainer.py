@@ -78,6 +78,7 @@ def test_without_bleu_the_lowest_dev_loss_is_best(trained: Run) -> None:
     assert not (trained.path / "dev.translations.txt").exists()
 
 
+@pytest.mark.slow
 def test_patience_ends_a_run_without_improvement(reversal: Reversal, tmp_path: Path) -> None:
     """At a rate of almost zero no checkpoint is better than the first, at step 2."""
     config = reversal(learning_rate_factor=1e-30, best_by="loss", patience=3, max_steps=100)
@@ -87,6 +88,7 @@ def test_patience_ends_a_run_without_improvement(reversal: Reversal, tmp_path: P
     assert steps(longer) == [2, 4, 6, 8, 8, 10, 10]
 
 
+@pytest.mark.slow
 def test_bfloat16_trains(reversal: Reversal, trained: Run, tmp_path: Path) -> None:
     run = trainer.train(reversal(precision="bfloat16", max_steps=2), tmp_path / "run")
     ours, theirs = records(run)[0], records(trained)[0]
