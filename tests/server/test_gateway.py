@@ -253,15 +253,14 @@ def test_a_new_version_brings_new_signatures(scene):
 
 def test_the_metadata_of_a_model_in_use_is_read_again_and_again(scene):
     async def test(upstream, gateway):
-        for _ in range(20):
-            await call(gateway, "POST", PREDICT, GOOD)
-        assert upstream.metadata_reads == 1
+        assert (await call(gateway, "POST", PREDICT, GOOD)).status == 200
         upstream.metadata["/v1/models/toy"] = metadata("2", serving_default={"x": ("DT_FLOAT", -1)})
+        reads = upstream.metadata_reads
         async with asyncio.timeout(5):
-            while upstream.metadata_reads < 3:
+            while upstream.metadata_reads < reads + 2:
                 await asyncio.sleep(0.01)
         assert (await call(gateway, "POST", PREDICT, GOOD)).status == 400
-        assert len(upstream.received) == 20
+        assert len(upstream.received) == 1
 
     scene(test, poll_s=0.02)
 
