@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ def other(reversal: Reversal, trained: Run, tmp_path_factory: pytest.TempPathFac
     scored = [line.replace('"step"', '"dev_bleu": 1.5, "step"') for line in lines[1:]]
     (path / "metrics.jsonl").write_text("".join(scored))
     return path
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Free the models of the examples, gigabytes; the other tests have no collection."""
+    yield
+    gc.collect()
 
 
 # Translation
