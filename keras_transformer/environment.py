@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 from pathlib import Path
 
 from keras_transformer.errors import UserError
@@ -30,9 +31,11 @@ _UNWANTED = (
     "KERAS_MAX_STEPS_PER_EPOCH",
     "KERAS_NNX_ENABLED",  # of the JAX backend
     "TF_USE_LEGACY_KERAS",  # Keras 2
-    "JSONARGPARSE_DEFAULT_ENV",  # options from variables, without a word
 )
 """Variables that every command removes."""
+
+_UNWANTED_PREFIX = "JSONARGPARSE_"
+"""Beginning of more of them: options from variables, stack traces in place of messages."""
 
 ARITHMETIC = (
     "NVIDIA_TF32_OVERRIDE",
@@ -55,8 +58,9 @@ def set_for_command() -> None:
     """Set what a command needs and remove what would change it, before Keras is imported."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.update(_NEEDED)
-    for name in _UNWANTED:
-        os.environ.pop(name, None)
+    for name in list(os.environ):
+        if name in _UNWANTED or name.startswith(_UNWANTED_PREFIX):
+            del os.environ[name]
 
 
 def leave_out_broken_matplotlib() -> None:
@@ -73,6 +77,20 @@ def leave_out_broken_matplotlib() -> None:
         except Exception as error:
             mark_broken(name, error)
             return
+
+
+def import_tensorflow_text() -> None:
+    """Import TensorFlow's text operations.
+
+    Raises:
+        SettingError: Python has removed the docstrings, which their import formats.
+    """
+    if sys.flags.optimize > 1:
+        raise SettingError(
+            "PYTHONOPTIMIZE=2 (or python -OO) removes docstrings, without which TensorFlow's text "
+            "operations cannot be imported; unset it, or use PYTHONOPTIMIZE=1"
+        )
+    importlib.import_module("tensorflow_text")
 
 
 def import_keras() -> None:

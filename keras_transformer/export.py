@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> None:
     add_fields(parser, ExportSettings)
     options = load_config(parser, argv)
     path = run_path(options)
-    if options.own.to is None:
+    if not options.own.to:  # "": a variable of the shell that is not set
         raise UsageError("--to DIR is missing: the folder of the versions")
     folder = Path(options.own.to)
     names = [field.name for field in dataclasses.fields(ExportSettings)]

@@ -14,7 +14,7 @@ from keras_transformer.cli.main import import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Parser, add_fields, bare_parser, parse
 from keras_transformer.optional_dependencies import require_installed
-from keras_transformer.server.settings import Settings, check_folder, parse_labels
+from keras_transformer.server.settings import Address, Settings, check_folder, parse_labels
 from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name
 
 MANUAL = """Serve the exported model in DIR over HTTP, with the REST interface of TensorFlow
@@ -60,8 +60,9 @@ def main(argv: Sequence[str]) -> None:
 
     listener = listen(settings.host, settings.port)
     if folder is None:
-        from keras_transformer.server.gateway import Gateway
+        from keras_transformer.server.gateway import Gateway, refuse_loop
 
+        refuse_loop(Address.parse(settings.upstream), listener)
         asyncio.run(serve(Gateway(settings, log_requests), listener))
         return
     logging.getLogger("keras_transformer.serve").info("starting TensorFlow")

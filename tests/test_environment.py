@@ -47,6 +47,12 @@ def fake_keras(
     monkeypatch.setattr(environment, "importlib", SimpleNamespace(import_module=load))
 
 
+def test_python_without_docstrings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
+    with pytest.raises(SettingError, match=r"PYTHONOPTIMIZE=2 .* unset it"):
+        environment.import_tensorflow_text()
+
+
 def test_a_command_sets_what_it_needs(variables: dict[str, str]) -> None:
     variables |= {
         "KERAS_BACKEND": "jax",
@@ -57,6 +63,7 @@ def test_a_command_sets_what_it_needs(variables: dict[str, str]) -> None:
         "KERAS_MAX_STEPS_PER_EPOCH": "2",
         "TF_USE_LEGACY_KERAS": "1",
         "JSONARGPARSE_DEFAULT_ENV": "true",
+        "JSONARGPARSE_DEBUG": "1",
         "NVIDIA_TF32_OVERRIDE": "0",
     }
     environment.set_for_command()

@@ -55,6 +55,7 @@ def test_defaults_come_from_the_run(exported) -> None:
     [
         ("--to m", "--run DIR is missing"),
         ("--run r", "--to DIR is missing"),
+        ("--run r --to=", "--to DIR is missing"),
         ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
         ("--run r --to m --format onnx", "format: expected one of saved_model, ctranslate2"),
         ("--run r --to m --version 0", "version: expected 1 to 9223372036854775807, got 0"),

@@ -152,7 +152,7 @@ def _languages(own: Namespace) -> tuple[str, str, str]:
             target or config.data.target,
             tokenize or config.train.bleu_tokenizer,
         )
-    if target is None:
+    if not target:
         raise UsageError("--target_language CODE is missing: it chooses the tokenizer of BLEU")
     if own.data is not None and source is None:
         raise UsageError("--source_language CODE is missing")

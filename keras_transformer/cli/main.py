@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import importlib
 import logging
 import os
 import re
@@ -130,7 +129,7 @@ def import_tensorflow() -> None:
     with contextlib.nullcontext() if everything else _without_import_log():
         environment.leave_out_broken_matplotlib()
         environment.import_keras()
-        importlib.import_module("tensorflow_text")
+        environment.import_tensorflow_text()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import email.utils
 import logging
+import socket
 import time
 from collections.abc import AsyncIterator
 
@@ -19,7 +20,7 @@ from keras_transformer.server.errors import Disconnected, RestError
 from keras_transformer.server.request_check import check_depth, check_request, decompress
 from keras_transformer.server.rest import error_reply, parse_path
 from keras_transformer.server.servable import Servable
-from keras_transformer.server.settings import Address, Settings
+from keras_transformer.server.settings import Address, ServeError, Settings
 from keras_transformer.server.upstream import Headers, Outgoing, Reply, Upstream
 from keras_transformer.server.upstream_signatures import UpstreamSignatures
 
@@ -213,6 +214,42 @@ class Gateway:
         except Exception as error:  # without it the client would wait forever
             log.exception("a request cannot be passed on")
             await parts.put(RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL"))
+
+
+def refuse_loop(upstream: Address, bound: socket.socket) -> None:
+    """Refuse an upstream that is the gateway itself, which would call itself for each request.
+
+    Args:
+        upstream: The upstream.
+        bound: The socket on which the gateway listens.
+
+    Raises:
+        ServeError: Both have one address.
+    """
+    own_host, own_port = bound.getsockname()[:2]
+    if upstream.port != own_port:
+        return
+    try:
+        found = socket.getaddrinfo(upstream.host, upstream.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # it may get its name later
+        return
+    for family, _, _, _, address in found:
+        everywhere = own_host in ("0.0.0.0", "::") and _is_of_this_machine(family, address[0])
+        if everywhere or address[0] == own_host:
+            raise ServeError(
+                f"upstream: {upstream} is the gateway itself; expected the address of TensorFlow "
+                "Serving. Give the gateway another --port"
+            )
+
+
+def _is_of_this_machine(family: int, host: str | int) -> bool:
+    """Return whether an address belongs to this machine: then a socket can be bound to it."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((host, 0))
+    except OSError:
+        return False
+    return True
 
 
 def forwarded(headers: Headers, without: frozenset[bytes] = frozenset()) -> Headers:

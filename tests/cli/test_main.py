@@ -121,6 +121,11 @@ def test_mistakes_end_with_status_2_before_anything_is_loaded(
         ("evaluate", "--run r --data d --reference a", "not both"),
         ("evaluate", "--run r --data d --moses --tokenize zh", "not both"),
         ("evaluate", "--hypotheses h --reference a", "--target_language CODE is missing"),
+        (
+            "evaluate",
+            "--hypotheses h --reference a --target_language=",
+            "--target_language CODE is missing",
+        ),
         ("evaluate", "--hypotheses h --reference a --output o", "are saved already"),
     ],
 )

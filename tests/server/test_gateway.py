@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 
 from keras_transformer.server.app import listen, uvicorn_config
-from keras_transformer.server.gateway import Gateway, forwarded
-from keras_transformer.server.settings import Settings
+from keras_transformer.server.gateway import Gateway, forwarded, refuse_loop
+from keras_transformer.server.settings import Address, ServeError, Settings
 from keras_transformer.server.upstream import Outgoing
 from tests.server.recording_upstream import TOY, RecordingUpstream, Reply, call, metadata
 
@@ -282,6 +282,27 @@ def test_a_refusal_does_not_depend_on_the_upstream(scene):
         assert (await call(gateway, "POST", PREDICT, b'{"instances": [["a"]]}')).status == 400
 
     scene(test, poll_s=60)
+
+
+@pytest.mark.parametrize(
+    ("host", "upstream", "loops"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "localhost", True),
+        ("0.0.0.0", "127.0.0.1", True),
+        ("0.0.0.0", "0.0.0.0", True),  # a connection to it reaches this machine
+        ("127.0.0.1", "127.0.0.2", False),  # another server may listen there
+        ("0.0.0.0", "192.0.2.1", False),  # an address for documents
+        ("127.0.0.1", "tf.invalid", False),
+    ],
+)
+def test_a_gateway_to_itself_is_refused(host, upstream, loops):
+    with listen(host, 0) as bound:
+        port = bound.getsockname()[1]
+        refuse_loop(Address(upstream, port + 1), bound)
+        expected = pytest.raises(ServeError, match="is the gateway itself; .* another --port")
+        with expected if loops else contextlib.nullcontext():
+            refuse_loop(Address(upstream, port), bound)
 
 
 def test_no_connection_is_503(scene):
