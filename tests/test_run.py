@@ -182,21 +182,21 @@ def test_a_mount_point_becomes_a_run(tmp_path: Path, config: Config) -> None:
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("no mount namespace here")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_dict(config)))
-    script = tmp_path / "script.sh"
-    script.write_text(
-        f"set -e; mkdir {tmp_path}/run; mount -t tmpfs none {tmp_path}/run\n"
-        f"exec {sys.executable} -c '\n"
+    run = tmp_path / "run"
+    run.mkdir()
+    code = (
         "import sys, yaml\n"
         "from pathlib import Path\n"
         "from keras_transformer.config import from_dict\n"
         "from keras_transformer.run import Run\n"
-        f'folder = Path("{tmp_path}")\n'
-        'config = from_dict(yaml.safe_load((folder / "config.yaml").read_text()))\n'
-        'Run.create(folder / "run", config, print)\n'
-        'print(sorted(path.name for path in (folder / "run").iterdir()))\n'
-        "'\n"
+        "run = Path(sys.argv[1])\n"
+        "config = from_dict(yaml.safe_load(run.with_name('config.yaml').read_text()))\n"
+        "Run.create(run, config, print)\n"
+        "print(sorted(path.name for path in run.iterdir()))\n"
     )
-    done = subprocess.run(["unshare", "-m", "bash", script], capture_output=True, text=True)
+    script = 'mount -t tmpfs none "$1" && exec "$2" -c "$3" "$1"'
+    words = ["unshare", "-m", "bash", "-c", script, "bash", str(run), sys.executable, code]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = ["config.yaml", "data", "tokenizer", "versions.json"]
     assert done.stdout.splitlines()[-1] == str(names)

@@ -166,7 +166,8 @@ def test_random_bytes(shout, count):
     @fuzz(count, body=st.binary(max_size=200))
     def check(body):
         status, reply = ask(shout, body)
-        assert (status, list(json.loads(reply))) == (400, ["error"])
+        # Valid requests are among the constants of the code, which are tried too.
+        assert (status, list(json.loads(reply))) in [(400, ["error"]), (200, ["predictions"])]
 
 
 @SIZES
