@@ -19,10 +19,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from keras_transformer import environment, system
+from keras_transformer import environment
 from keras_transformer.cli import standard_streams
 from keras_transformer.errors import UserError
 from keras_transformer.standard_error import tolerant_stderr
+from keras_transformer.stop_signals import REPEATED_SIGNALS, restore_handlers, stop_signals
 
 # TensorFlow 2.21 prints these while it is imported, whatever the value of TF_CPP_MIN_LOG_LEVEL:
 # its logging has not read the variable yet.
@@ -94,12 +95,12 @@ def exit_on_signals() -> Iterator[None]:
     SIGINT stays Python's KeyboardInterrupt. A signal that the process was started to ignore stays
     ignored.
     """
-    numbers = [number for number in system.stop_signals() if number != signal.SIGINT]
+    numbers = [number for number in stop_signals() if number != signal.SIGINT]
     before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
     def end(number: int, frame: object) -> None:
         for each in numbers:  # the next one must not interrupt the removal and the exit
-            if each.name in system.REPEATED_SIGNALS:
+            if each.name in REPEATED_SIGNALS:
                 signal.signal(each, signal.SIG_IGN)
         name = signal.Signals(number).name
         print("terminated" if name == "SIGTERM" else f"ended by {name}", file=sys.stderr)
@@ -110,7 +111,7 @@ def exit_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        system.restore_handlers(before)
+        restore_handlers(before)
 
 
 def import_tensorflow() -> None:
