@@ -98,6 +98,16 @@ class Settings:
                 raise ServeError(f"{item.name}: has no effect with --upstream; leave it out")
 
     @property
+    def max_text_bytes(self) -> int:
+        """Return the limit of a text in bytes."""
+        return self.max_text_kb * 1024
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Return the limit of a body in bytes."""
+        return int(self.max_body_mb * 2**20)
+
+    @property
     def batches_at_once(self) -> int:
         """Return ``batches``, or the number of cores for 0."""
         return self.batches or core_count()

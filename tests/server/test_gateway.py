@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 
 from keras_transformer.server.app import listen, uvicorn_config
-from keras_transformer.server.gateway import Gateway, forwarded
+from keras_transformer.server.gateway import Gateway, end_to_end
 from keras_transformer.server.settings import Settings
-from keras_transformer.server.upstream import Outgoing
+from keras_transformer.server.upstream import UpstreamRequest
 from tests.server.recording_upstream import TOY, RecordingUpstream, Reply, call, metadata
 
 PREDICT = "/v1/models/toy:predict"
@@ -376,7 +376,7 @@ def test_connections_are_reused_and_their_number_is_bounded(scene):
 def test_a_request_that_gets_no_connection_is_503(scene):
     async def test(upstream, gateway):
         later = asyncio.get_running_loop().time() + 10
-        async with gateway.upstream.request(Outgoing("GET", b"/"), later):
+        async with gateway.upstream.request(UpstreamRequest("GET", b"/"), later):
             answer = await call(gateway, "GET", "/v1/models/toy")
         assert answer.status == 503
         assert answer.error == "all 1 connections to the model server are busy"
@@ -413,8 +413,8 @@ def test_a_client_that_disconnects_frees_its_connection(scene):
 
 def test_headers_that_a_proxy_passes_on():
     headers = [(b"connection", b"Foo , bar"), (b"foo", b"1"), (b"bar", b"2"), (b"x", b"3")]
-    assert forwarded(headers) == [(b"x", b"3")]
-    assert forwarded([(b"upgrade", b"h2c"), (b"x", b"3")], frozenset([b"x"])) == []
+    assert end_to_end(headers) == [(b"x", b"3")]
+    assert end_to_end([(b"upgrade", b"h2c"), (b"x", b"3")], frozenset([b"x"])) == []
 
 
 @contextlib.asynccontextmanager

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_transformer.server.decode import Request, decode
-from keras_transformer.server.encode import encode
 from keras_transformer.server.errors import STATUS, RestError
+from keras_transformer.server.predict_reply import format_reply
+from keras_transformer.server.predict_request import PredictRequest, parse_request
 from keras_transformer.server.signature import Signature, Spec
 
 FOLDER = Path(__file__).parent / "serving_verdicts"
@@ -67,7 +67,7 @@ def find():
 
 def answer(body, find):
     try:
-        return decode(body, find)
+        return parse_request(body, find)
     except RestError as error:
         return error
 
@@ -113,7 +113,7 @@ def test_requests_get_the_verdicts_and_values_of_tf_serving(find):
         if agrees(case, given):
             continue
         message = next((text for text in listed if text in str(given)), None)
-        if isinstance(given, Request) or message is None:
+        if isinstance(given, PredictRequest) or message is None:
             unlisted.append((case["id"], case["kind"], str(given)[:200]))
         else:
             found[message] += 1
@@ -129,7 +129,7 @@ def test_numbers_have_the_digits_of_tf_serving():
         assert len(chosen) == count
         bits = b"".join(bytes.fromhex(case["bits"]) for case in chosen)
         values = np.frombuffer(bits, np.dtype(dtype).newbyteorder(">")).astype(dtype)
-        lines = encode({"x": values}, "column").decode().splitlines()[2:-2]
+        lines = format_reply({"x": values}, "column").decode().splitlines()[2:-2]
         texts = [line.strip().rstrip(",") for line in lines]
         assert texts == [case["text"] for case in chosen]
 
@@ -146,10 +146,10 @@ def test_replies_are_laid_out_as_by_tf_serving():
         outputs = {name: as_array(tensor) for name, tensor in case["outputs"].items()}
         if case["verdict"] == "refused":
             with pytest.raises(RestError) as error:
-                encode(outputs, case["layout"])
+                format_reply(outputs, case["layout"])
             assert error.value.status == 400
             continue
-        found, wanted = encode(outputs, case["layout"]), content(case, "reply")
+        found, wanted = format_reply(outputs, case["layout"]), content(case, "reply")
         if case.get("varies"):
             assert sorted_lines(found) == sorted_lines(wanted), case["id"]
             texts = [text.decode("latin-1").replace("NaN", '"NaN"') for text in (found, wanted)]
