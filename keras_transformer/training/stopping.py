@@ -37,9 +37,9 @@ def check_signal(state: TrainingState) -> None:
 def deferred_signals(state: TrainingState) -> Iterator[None]:
     """Store the first stop signal in ``state.signal`` until the training can stop.
 
-    If all steps are saved, a signal stops the training at once. A second SIGTERM or SIGINT gets
-    the handler from before the block; SIGHUP and SIGXCPU come more than once by themselves. A
-    signal that the process was started to ignore stays ignored.
+    If all steps are saved, a signal stops the training at once. A second SIGTERM or SIGINT goes
+    to the handler from before the block. A second SIGHUP or SIGXCPU does not, since these arrive
+    more than once by themselves. A signal that the process was started to ignore stays ignored.
 
     Raises:
         Stopped: A signal has arrived, and all steps are saved.

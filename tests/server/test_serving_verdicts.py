@@ -73,7 +73,7 @@ def answer(body, find):
 
 
 def equal(found, wanted):
-    """Whether two arrays have the same type, shape and bits; all NaN count as the same."""
+    """Compare type, shape and bits of two arrays; all NaN count as the same."""
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return False
     if found.dtype.kind != "f":

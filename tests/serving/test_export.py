@@ -120,7 +120,7 @@ def test_where_bleu_says_nothing_the_translations_must_agree(writer, small_run, 
 
 
 def test_tokenizer_of_dev_bleu(writer, small_run, tmp_path, monkeypatch) -> None:
-    """That of the run, or else that of the text, with a line."""
+    """The tokenizer of the run is used, or else that of the text, with a line."""
     config = small_run.config
     chosen = dataclasses.replace(config.train, bleu_tokenizer="char")
     run = dataclasses.replace(small_run, config=dataclasses.replace(config, train=chosen))
