@@ -104,7 +104,7 @@ class TrainConfig:
     """Translate this many dev sentences greedily at each checkpoint, for dev BLEU; 0: no BLEU."""
     bleu_tokenizer: BleuTokenizer = "auto"
     """sacreBLEU's tokenizer for dev BLEU, also the default of evaluate and export. auto: by the
-    language code data.target, or by the text where the code stands for no tokenizer."""
+    language code data.target, or by the text if the code has no tokenizer."""
     log_every: int = option(50, between(1, MAX_STEPS))
     """Steps between two progress lines."""
     tensorboard: bool = False

@@ -132,7 +132,7 @@ def test_tokenizer_of_dev_bleu(writer, small_run, tmp_path, monkeypatch) -> None
         assert f"|tok:{name}|" in card["dev"]["signature"]
     notes = [line for line in lines if line.startswith("BLEU tokenizer")]
     assert len(notes) == 1
-    assert notes[0].startswith("BLEU tokenizer: zh, after the text")
+    assert notes[0].startswith("BLEU tokenizer: zh, chosen by the text")
 
 
 def test_failed_export_leaves_nothing(writer, small_run, tmp_path, monkeypatch) -> None:
