@@ -134,7 +134,7 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def _without_import_log() -> Iterator[None]:
-    """Buffer what is written to descriptor 2, then write it without the lines of ``_IMPORT_LOG``."""
+    """Buffer writes to descriptor 2, then write them without the lines of ``_IMPORT_LOG``."""
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:
         try:

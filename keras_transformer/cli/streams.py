@@ -104,7 +104,7 @@ def output_file(path: str, option: str) -> Iterator[BinaryIO]:
 
 
 def output_path(path: str, option: str) -> Path:
-    """Resolve the symbolic links of an output path, since writing must replace the file, not a link.
+    """Resolve the symbolic links of an output path, since a rename would replace the link.
 
     The path of a device or a pipe stays as it is.
 

@@ -1,6 +1,6 @@
 """Writing system of a text, on which the tokenizer of BLEU depends.
 
-Han and kana, Hangul, and the scripts without spaces between words are distinguished from all others.
+Four kinds count: Chinese, Japanese, Korean, and the scripts without spaces between words.
 """
 
 from __future__ import annotations
