@@ -262,6 +262,16 @@ def test_the_metadata_of_a_model_in_use_is_read_again_and_again(scene):
         assert (await call(gateway, "POST", PREDICT, GOOD)).status == 400
         assert len(upstream.received) == 1
 
+    scene(test, poll_s=0.02)
+
+
+def test_accepted_requests_need_one_read(scene):
+    async def test(upstream, gateway):
+        for _ in range(20):
+            await call(gateway, "POST", PREDICT, GOOD)
+        assert upstream.metadata_reads == 1
+        assert len(upstream.received) == 20
+
     scene(test, poll_s=60)
 
 
