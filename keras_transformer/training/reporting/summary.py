@@ -119,7 +119,9 @@ def _batches(plan: BatchPlan, sizes: np.ndarray) -> str:
     )
 
 
-def _updates(config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int) -> str:
+def _updates(
+    config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int
+) -> str:
     train = config.train
     devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
     if distribution.workers > 1:
