@@ -47,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
     monkeypatch.setattr(allocator, "_glibc", lambda: SimpleNamespace(mallopt=mallopt))
     monkeypatch.setattr(allocator, "_report", [])
-    for name in (allocator.VARIABLE, "GLIBC_TUNABLES", *allocator._OWN_VARIABLES):
+    for name in (allocator.VARIABLE, "GLIBC_TUNABLES", *allocator._VARIABLES):
         monkeypatch.delenv(name, raising=False)
     return found
 
