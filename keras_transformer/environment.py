@@ -1,7 +1,8 @@
 """Environment variables and settings files of TensorFlow, Keras and the other libraries.
 
-The commands replace those that would change or break them. In a program that uses the library
-they belong to the program; the first import of a Keras module refuses those that cannot work.
+A command sets or removes those that would change or break it. A program that uses the package as a
+library keeps its own; the first import of a Keras module refuses those with which Keras cannot
+work.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _NEEDED = {
     "KERAS_BACKEND": "tensorflow",
     # Keras reads keras.json there, for example the type of the weights; ~/.keras is the user's.
     "KERAS_HOME": str(Path(__file__).parent / "compat" / "keras_home"),
-    # Keras imports Matplotlib, which fails for the backend of a notebook outside of it.
+    # Keras imports Matplotlib, which fails outside a notebook if its backend is the notebook's.
     "MPLBACKEND": "Agg",
-    # An empty file: a style of the user, such as text.usetex, needs programs of its own.
+    # An empty file, because a setting of the user such as text.usetex needs other programs.
     "MATPLOTLIBRC": os.devnull,
 }
 """Variables that every command sets."""
@@ -55,7 +56,10 @@ class SettingError(UserError):
 
 
 def set_for_command() -> None:
-    """Set what a command needs and remove what would change it, before Keras is imported."""
+    """Set the variables that a command needs and remove those that would change it.
+
+    Call it before Keras is imported.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.update(_NEEDED)
     for name in list(os.environ):
@@ -64,10 +68,10 @@ def set_for_command() -> None:
 
 
 def leave_out_broken_matplotlib() -> None:
-    """Let Keras do without a Matplotlib whose import fails.
+    """Make Matplotlib count as not installed if its import fails.
 
-    Keras imports it where it is installed, and accepts no error but ImportError. A picture is
-    optional in every command.
+    Keras imports it if it is installed, and handles no error but ImportError. No command needs a
+    picture.
     """
     for name in ("matplotlib", "matplotlib.pyplot"):
         try:
@@ -97,8 +101,8 @@ def import_keras() -> None:
     """Import Keras and check its backend and its default type.
 
     Raises:
-        SettingError: A variable or settings file gives it another backend or type, or stops its
-            import; the message names it.
+        SettingError: A variable or settings file, which the message names, chooses another
+            backend or type, or makes the import fail.
     """
     try:
         keras = importlib.import_module("keras")
@@ -126,10 +130,12 @@ def import_keras() -> None:
 
 def _culprit(message: str) -> str | None:
     """Return the setting that made the import of Keras fail with ``message``, if there is one."""
-    for name, usual in (("MPLBACKEND", None), ("KERAS_BACKEND", "tensorflow")):
-        value = os.environ.get(name)
-        if value and value != usual and (usual is not None or value in message):
-            return f"{name}={value}"
+    plots = os.environ.get("MPLBACKEND")
+    if plots and plots in message:
+        return f"MPLBACKEND={plots}"
+    backend = os.environ.get("KERAS_BACKEND")
+    if backend and backend != "tensorflow":
+        return f"KERAS_BACKEND={backend}"
     for name in ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH"):
         if not os.environ.get(name, "0").isdecimal():
             return f"{name}={os.environ[name]}"
@@ -155,10 +161,10 @@ def _keras_json() -> Path:
 
 
 def check_fit_limits() -> None:
-    """Check that Keras does not shorten `fit`, which a run counts on.
+    """Check that no limit of Keras shortens `fit`.
 
     Raises:
-        SettingError: A limit is set; the message names its variable.
+        SettingError: A limit is set; the message names the variable.
     """
     keras = importlib.import_module("keras")
     for name in ("max_epochs", "max_steps_per_epoch"):
@@ -171,7 +177,7 @@ def check_fit_limits() -> None:
 
 
 def arithmetic_settings() -> list[str]:
-    """Return a line for the log about variables that change rounding or precision."""
+    """Return a line for the log if variables change rounding or precision."""
     found = [f"{name}={os.environ[name]}" for name in ARITHMETIC if os.environ.get(name)]
     if not found:
         return []

@@ -2,7 +2,7 @@
 
 The command line, recipes and the configuration of a run read their values here, so that a text
 means the same everywhere. Numbers are decimal: ``1000``, ``1_000``, ``1e3``, ``0.5``, ``6e-1``.
-Neither ``012`` nor ``1:30`` is a number, which YAML 1.1 reads as 10 and 90.
+``012`` and ``1:30``, which YAML 1.1 reads as 10 and 90, are refused.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BOOLEANS = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
     ("false", "no", "off"), False
 )
 
-_LONGEST_NUMBER = 100
+_MAX_NUMBER_LENGTH = 100
 """Characters; Python itself refuses to convert over 4,300 digits."""
-_LONGEST_SHOWN = 80
+_MAX_VALUE_LENGTH = 80
 """Characters of a value in a message."""
 
 
@@ -34,9 +34,9 @@ def field_types(config_class: type) -> dict[str, Any]:
     return get_type_hints(config_class)
 
 
-def describe(kind: Any) -> str:
-    """Return the words of messages for a type, such as "a whole number"."""
-    kind = _required(kind)
+def describe_type(kind: Any) -> str:
+    """Describe a type for messages, such as "a whole number"."""
+    kind = _without_none(kind)
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -44,35 +44,35 @@ def describe(kind: Any) -> str:
 
 
 def read_text(text: str, kind: Any) -> Any:
-    """Return the value of a type that a text stands for.
+    """Read a value of a type from a text.
 
     Args:
         text: As written by the user.
         kind: int, float, bool, str, a ``Literal`` of texts, or one of them with None.
 
     Raises:
-        ValueError: The text is no such value.
+        ValueError: The text is not a value of the type.
     """
-    kind = _required(kind)
+    kind = _without_none(kind)
     value: object
     if kind is bool:
         value = _BOOLEANS.get(text.strip().casefold())
     elif kind is int:
-        value = _read_whole(text.strip())
+        value = _read_int(text.strip())
     elif kind is float:
         value = _read_float(text.strip())
     else:
         value = text
     if value is None or not is_valid(value, kind):
-        raise ValueError(f"expected {describe(kind)}, got {shown(text)}")
+        raise ValueError(f"expected {describe_type(kind)}, got {format_value(text)}")
     return value
 
 
 def is_valid(value: object, kind: Any) -> bool:
-    """Return whether a value has a type; NumPy's numbers count as numbers, bool does not."""
-    if kind is not _required(kind) and value is None:
+    """Check whether a value has a type; NumPy's numbers are numbers, bool is not."""
+    if kind is not _without_none(kind) and value is None:
         return True
-    kind = _required(kind)
+    kind = _without_none(kind)
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in get_args(kind)
     if kind is int:
@@ -84,48 +84,50 @@ def is_valid(value: object, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-def plain(value: Any, kind: Any) -> Any:
-    """Return a valid value as int or float if its field is a number, as YAML and JSON need it."""
-    if value is None or _required(kind) not in (int, float):
+def to_builtin_number(value: Any, kind: Any) -> Any:
+    """Return a valid value of a number field as int or float, since YAML and JSON take no other."""
+    if value is None or _without_none(kind) not in (int, float):
         return value
-    return operator.index(value) if _required(kind) is int else float(value)
+    return operator.index(value) if _without_none(kind) is int else float(value)
 
 
-def shown(value: object) -> str:
-    """Return a value for a message, shortened if it is long."""
+def format_value(value: object) -> str:
+    """Format a value for a message, shortened if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an int of too many digits
         return "a number of thousands of digits"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 4]}...{text[-1]}"
+    return (
+        text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 4]}...{text[-1]}"
+    )
 
 
-def shown_name(name: str) -> str:
-    """Return a name for a message, in one line and shortened if it is long."""
+def format_name(name: str) -> str:
+    """Format a name for a message, in one line and shortened if it is long."""
     text = name if name.isprintable() else repr(name)[1:-1]
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
 
 
-def _required(kind: Any) -> Any:
+def _without_none(kind: Any) -> Any:
     """Return ``kind`` without None: int for ``int | None``."""
     if get_origin(kind) in (Union, types.UnionType):
         (kind,) = (each for each in get_args(kind) if each is not type(None))
     return kind
 
 
-def _read_whole(text: str) -> int | None:
-    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+def _read_int(text: str) -> int | None:
+    if len(text) > _MAX_NUMBER_LENGTH or not _NUMBER.fullmatch(text):
         return None
     try:
         value = Decimal(text)
     except InvalidOperation:  # an exponent of over 18 digits
         return None
-    if value and value.adjusted() > _LONGEST_NUMBER:  # 1e999999999 would fill the memory
+    if value and value.adjusted() > _MAX_NUMBER_LENGTH:  # 1e999999999 would fill the memory
         return None
     return int(value) if value == value.to_integral_value() else None
 
 
 def _read_float(text: str) -> float | None:
-    if _INFINITE.fullmatch(text):  # the range refuses it
+    if _INFINITE.fullmatch(text):  # a number, so that the message names the field's range
         return float(text.replace(".", "", 1))
     return float(text) if _NUMBER.fullmatch(text) else None

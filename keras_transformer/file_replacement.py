@@ -1,4 +1,4 @@
-"""Hidden temporary files, and their way to the name that the user chose."""
+"""Hidden temporary files, which replace the file that the user named."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import stat
 import tempfile
 from pathlib import Path
 
-_TOKEN_BYTES = 8
-_TOKEN = "[0-9a-f]" * (2 * _TOKEN_BYTES)
+_RANDOM_BYTES = 8
+_RANDOM_DIGITS = "[0-9a-f]" * (2 * _RANDOM_BYTES)
 _MAX_NAME_BYTES = 200  # file systems allow 255; the rest is for the prefix
-_TAIL = 40  # characters of a long name that stay, with its extensions
+_TAIL_LENGTH = 40  # characters at the end of a long name that stay, for its extension
 
 
 def hidden_path(path: Path, prefix: str) -> Path:
@@ -31,22 +31,22 @@ def _short_name(path: Path) -> str:
     encoded = os.fsencode(path.name)
     if len(encoded) <= _MAX_NAME_BYTES:
         return path.name
-    return hashlib.sha256(encoded).hexdigest()[:16] + path.name[-_TAIL:]
+    return hashlib.sha256(encoded).hexdigest()[:16] + path.name[-_TAIL_LENGTH:]
 
 
 def create_partial(path: Path) -> Path:
     """Create an empty hidden file, which `replace` will rename to ``path``.
 
-    Its name is new, so that no other file is overwritten. It lies beside ``path``; where the
-    folder is not writable but the file is, such as a single file mounted into a container, in
-    the folder for temporary files. It is as private as the file at ``path``.
+    Its name is random, so that no other file is overwritten. It lies beside ``path``. If only the
+    file is writable, such as one mounted into a container, it lies in the folder for temporary
+    files. No user can read it who cannot read the file at ``path``.
 
     Raises:
         OSError: ``path`` is not writable.
     """
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    partial = hidden_path(path, f"partial.{secrets.token_hex(_TOKEN_BYTES)}")
+    partial = hidden_path(path, f"partial.{secrets.token_hex(_RANDOM_BYTES)}")
     try:
         _create(partial, path)
     except OSError:
@@ -65,24 +65,23 @@ def _create(partial: Path, path: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the files that killed processes left of ``create_partial(path)``.
+    """Remove the files of ``create_partial(path)`` that killed processes left.
 
     Call it while no other process writes ``path``.
     """
-    pattern = f".partial.{_TOKEN}.{glob.escape(_short_name(path))}"
+    pattern = f".partial.{_RANDOM_DIGITS}.{glob.escape(_short_name(path))}"
     for leftover in path.parent.glob(pattern):
         with contextlib.suppress(OSError):  # of another user
             leftover.unlink()
 
 
 def replace(partial: Path, path: Path) -> None:
-    """Rename ``partial`` to ``path``; owner and mode of a file at ``path`` stay.
+    """Rename ``partial`` to ``path``; a file at ``path`` keeps its owner and mode.
 
-    Where the file cannot be renamed, or would change its owner, its contents are copied.
+    If renaming is impossible or would change the owner, the contents are copied.
 
     Raises:
-        OSError: Neither is possible. The contents are kept in a visible file, which the error
-            names.
+        OSError: Copying fails too. The contents are in a visible file, which the error names.
     """
     if not path.exists() or _copy_owner_and_mode(path, partial):
         with contextlib.suppress(OSError):  # such as a single file mounted into a container
@@ -99,7 +98,7 @@ def replace(partial: Path, path: Path) -> None:
 
 
 def _copy_owner_and_mode(path: Path, partial: Path) -> bool:
-    """Give ``partial`` owner and mode of ``path``; return whether it has the same owner."""
+    """Give ``partial`` the owner and mode of ``path``; return False if its owner differs."""
     wanted, found = path.stat(), partial.stat()
     try:
         if (found.st_uid, found.st_gid) != (wanted.st_uid, wanted.st_gid):

@@ -20,7 +20,7 @@ RUN_FORMAT = 1
 """Format of the run folders that this version writes, and the latest that it reads."""
 EXPORT_FORMAT = 1
 """Format of the exports that this version writes, and the latest that it reads."""
-NUMBER = "format_number"
+FORMAT_NUMBER = "format_number"
 """Key of the format number in versions.json and export.json."""
 
 _LIBRARIES = ("tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy", "sacrebleu")
@@ -31,22 +31,23 @@ class FormatError(UserError):
 
 
 def check_format(file: Path, values: Mapping[str, Any], versions: Any, latest: int) -> None:
-    """Refuse the format of a later version.
-
-    Earlier formats are read; what has no number is of the first.
+    """Refuse a later format than this version reads.
 
     Args:
-        file: The file of the number, for messages.
-        values: Its contents.
-        versions: The versions of the libraries by name, among them that of the writer.
+        file: The file that holds the number, for messages.
+        values: Its contents; without a number, the format is 1.
+        versions: The versions of the package and the libraries by name, as the writer stored them.
         latest: The latest format that this version reads.
 
     Raises:
-        FormatError: Names the version that reads it.
+        FormatError: The format is a later one, or its number is not valid. For a later one, the
+            message names the version of the package that reads it.
     """
-    number = values.get(NUMBER, 1)
+    number = values.get(FORMAT_NUMBER, 1)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise FormatError(f"{file}: {NUMBER}: expected a whole number from 1 on, got {number!r}")
+        raise FormatError(
+            f"{file}: {FORMAT_NUMBER}: expected a whole number from 1 on, got {number!r}"
+        )
     if number > latest:
         writer = versions.get(PACKAGE) if isinstance(versions, Mapping) else None
         needed = f"{PACKAGE} {writer} or later" if writer else f"a later version of {PACKAGE}"
@@ -68,7 +69,7 @@ def versions() -> dict[str, Any]:
 
 
 def read_versions(file: Path) -> dict[str, Any]:
-    """Return the contents of a versions.json; a missing one is empty, of the first format.
+    """Return the contents of a versions.json; {}, which has format 1, if it is missing.
 
     Raises:
         FormatError: The file cannot be read.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keras_transformer.config import Config, ConfigError, from_dict
-from keras_transformer.field_types import shown
+from keras_transformer.field_types import format_value
 
 # The presets for small corpora are Pre-LN: on Multi30k `tiny` has 31.7 dev BLEU after 1,750
 # steps; Post-LN, the paper's order, at its published peak rate of 0.005 had 10.0.
@@ -97,5 +97,5 @@ def preset(name: str) -> Config:
         ConfigError: The name is unknown.
     """
     if name not in PRESETS:
-        raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {shown(name)}")
+        raise ConfigError(f"preset: expected one of {', '.join(PRESETS)}, got {format_value(name)}")
     return from_dict(PRESETS[name])

@@ -32,7 +32,13 @@ from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.store import StoreError
 from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
 from keras_transformer.errors import UserError
-from keras_transformer.formats import NUMBER, RUN_FORMAT, check_format, read_versions, versions
+from keras_transformer.formats import (
+    FORMAT_NUMBER,
+    RUN_FORMAT,
+    check_format,
+    read_versions,
+    versions,
+)
 from keras_transformer.system import FileError
 
 if TYPE_CHECKING:
@@ -110,7 +116,7 @@ class Run:
             raise RunError(str(error)) from error
         except OSError as error:
             raise RunError(f"{file}: cannot be read: {error}") from error
-        if NUMBER in stored and not complete:
+        if FORMAT_NUMBER in stored and not complete:
             raise RunError(f"{file}: expected '...' as its last line; it has been cut short")
         try:
             return cls(path, from_dict(values))
@@ -199,7 +205,7 @@ class Run:
         model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
         try:
             model.load_weights(self.best_weights)
-            found, fingerprint = weights_file.inspect(self.best_weights)
+            found, fingerprint = weights_file.parameters_and_fingerprint(self.best_weights)
         except (ValueError, OSError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"{self.best_weights}: cannot be loaded: {reason}") from error
@@ -249,7 +255,7 @@ class Run:
         with system.atomic_file(path) as partial:
             without_optimizer.save_weights(partial)
             with contextlib.suppress(TokenizerError):  # a damaged one costs no weights
-                weights_file.sign(partial, self.tokenizer().fingerprint)
+                weights_file.write_fingerprint(partial, self.tokenizer().fingerprint)
 
     def write_config(self) -> None:
         """Write the configuration to the folder.
@@ -265,7 +271,7 @@ class Run:
         Raises:
             FileError: The file cannot be written; the earlier one stays.
         """
-        values = {NUMBER: RUN_FORMAT, **versions(), _SESSION: dict(session)}
+        values = {FORMAT_NUMBER: RUN_FORMAT, **versions(), _SESSION: dict(session)}
         system.write_json(self.path / VERSIONS, values)
 
     def last_session(self) -> dict[str, Any]:
@@ -292,7 +298,7 @@ def _check_free(path: Path) -> None:
     if path.name in ("", ".."):  # "." has no name either
         raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():
-        found = system.occupants(path)
+        found = system.user_entries(path)
         if (path / CONFIG).exists():
             raise RunError(
                 f"{path}: exists already; continue it with --resume, or choose another --run"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 
-class _Tolerant:
+class _TolerantStream:
     """A text stream that drops what cannot be written.
 
     Args:
@@ -27,7 +27,7 @@ class _Tolerant:
         return self._stream is not None and not self._stream.closed and self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Write, or drop ``text``."""
+        """Write ``text``, or drop it."""
         if self._stream is not None and not self._stream.closed:
             with self._dropping():
                 self._stream.write(text)
@@ -56,19 +56,19 @@ class _Tolerant:
 
 @contextlib.contextmanager
 def tolerant_stderr() -> Iterator[None]:
-    """Let writing to standard error never fail in the block.
+    """Drop what cannot be written to standard error in the block.
 
-    The terminal may close and the reader of a pipe may end, while a training has to go on, or to
-    be saved.
+    The terminal may close or the reader of a pipe may end, while a training has to continue or to
+    save.
     """
     before = sys.stderr
-    if isinstance(before, _Tolerant):
+    if isinstance(before, _TolerantStream):
         yield
         return
-    own = _Tolerant(before)
-    sys.stderr = own
+    tolerant = _TolerantStream(before)
+    sys.stderr = tolerant
     try:
         yield
     finally:
-        if sys.stderr is own:
+        if sys.stderr is tolerant:
             sys.stderr = before

@@ -1,4 +1,4 @@
-"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
+"""Atomic files and folders, locks, disk space and processor cores."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +55,8 @@ def lock(path: Path) -> Iterator[int]:
 def write_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on the name of a file, which need not exist.
 
-    A rename replaces the file, and a lock on the file itself would go with it. So a hidden empty
-    file beside it is locked.
+    A hidden empty file beside it is locked: a lock on the file itself would end when another file
+    is renamed to its name.
 
     Raises:
         FileError: Another process holds the lock.
@@ -78,7 +77,11 @@ def write_lock(path: Path) -> Iterator[None]:
 
 
 def _lock_new(file: Path, stack: contextlib.ExitStack) -> bool:
-    """Lock a file, created if missing and removed at the end; False if it was removed meanwhile."""
+    """Create a file if it is missing, and lock it; it is removed when ``stack`` closes.
+
+    Returns:
+        False if another process removed the file before it was locked.
+    """
     try:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o666))
@@ -99,8 +102,8 @@ def _remove_if_allowed(file: Path) -> None:
         file.unlink()
 
 
-def partial_path(path: Path) -> Path:
-    """Return the hidden path of an incomplete folder."""
+def partial_folder(path: Path) -> Path:
+    """Return the path of the hidden folder that becomes ``path`` when it is complete."""
     return path.with_name(f".{path.name}.partial")
 
 
@@ -133,10 +136,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse to read what is not a regular file: opening a pipe may wait for ever.
+    """Refuse a path that is not a regular file: opening a pipe may wait for ever.
 
     Raises:
-        OSError: There is no such file, it is a folder, a pipe or a device, or a link to one.
+        OSError: The path is missing, a folder, a pipe or a device, or a link to one of them.
     """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -186,11 +189,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
-def occupants(folder: Path) -> list[str]:
-    """Return the names in a folder that belong to its user.
+def user_entries(folder: Path) -> list[str]:
+    """Return the names of a folder's entries, without those that are not the user's.
 
-    Left out are the names that a file system puts into the root of a volume, and the hidden
-    folder that `atomic_folder` fills.
+    Such are the entries that a file system puts into the root of a volume, and the hidden folder
+    that `atomic_folder` fills.
     """
     return sorted(set(os.listdir(folder)) - _VOLUME_NAMES - {_PARTIAL})
 
@@ -203,8 +206,9 @@ def atomic_folder(path: Path, replace: bool = False, last: str = "") -> Iterator
     are synced to disk before the rename, so that a power failure leaves no half-written folder at
     ``path``.
 
-    An existing folder may be a mount point, a link, or in a parent that cannot be written, so it
-    is not renamed over: it is filled from a hidden folder inside, with ``last`` at the end.
+    An existing folder may be a mount point or a link, or its parent may not be writable. So no
+    folder is renamed to its name; the contents are prepared in a hidden folder inside it and then
+    moved, ``last`` at the end.
 
     Args:
         path: The folder to create. Without ``replace``, it must be missing or empty.
@@ -217,14 +221,14 @@ def atomic_folder(path: Path, replace: bool = False, last: str = "") -> Iterator
     """
     check_local(path)
     inside = path.is_dir() and (not replace or path.is_symlink() or path.is_mount())
-    partial = path / _PARTIAL if inside else partial_path(path)
+    partial = path / _PARTIAL if inside else partial_folder(path)
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with lock(partial):
             try:
                 for name in os.listdir(partial):
                     remove(partial / name)
-                if inside and not replace and (found := occupants(path)):
+                if inside and not replace and (found := user_entries(path)):
                     raise FileError(f"{path}: cannot be written: not empty, it has {found[0]}")
                 yield partial
                 sync(partial)
@@ -242,7 +246,7 @@ def atomic_folder(path: Path, replace: bool = False, last: str = "") -> Iterator
 
 
 def _move_contents(partial: Path, path: Path, replace: bool, last: str) -> None:
-    """Move all that is in ``partial`` into ``path``, ``last`` at the end, and remove it."""
+    """Move the contents of ``partial`` into ``path``, ``last`` at the end, and remove it."""
     if replace and last:
         (path / last).unlink(missing_ok=True)
     moved: list[Path] = []
@@ -289,7 +293,7 @@ def sync_entry(path: Path) -> None:
 
 
 def check_space(directory: Path, needed: int) -> None:
-    """Check that ``needed`` bytes are free, since HDF5 may crash on a full disk.
+    """Check that a disk has ``needed`` bytes free, since HDF5 may crash on a full one.
 
     Raises:
         FileError: Too little space is free.
@@ -317,41 +321,11 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def stop_signals() -> list[signal.Signals]:
-    """Return the signals that ask this process to end, without those that it was started to ignore.
-
-    ``nohup`` lets a program ignore SIGHUP, and a shell script lets its background processes ignore
-    SIGINT.
-    """
-    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGXCPU")  # the last two are missing on Windows
-    found = [signal.Signals[name] for name in names if hasattr(signal, name)]
-    return [number for number in found if signal.getsignal(number) != signal.SIG_IGN]
-
-
-REPEATED_SIGNALS = ("SIGHUP", "SIGXCPU")
-"""Stop signals that arrive more than once for one reason, even while the process exits.
-
-A closed terminal's SIGHUP comes from the kernel and from the shell; past the limit on processor
-time, SIGXCPU comes every second.
-"""
-
-
-def restore_handlers(handlers: Mapping[int, Any]) -> None:
-    """Set signal handlers back to those of `signal.getsignal`.
-
-    A signal that is ignored by now stays ignored: it is ending the process. None, the handler of a
-    library in C, cannot be restored.
-    """
-    for number, handler in handlers.items():
-        if handler is not None and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
 def check_local(path: str | Path, name: str = "") -> None:
     """Refuse an address such as ``gs://bucket/file`` where a path of this machine is expected.
 
     Args:
-        path: The path; `Path` has made one slash of two.
+        path: The path, where `Path` has already reduced ``//`` to ``/``.
         name: The option or field that holds it, for the message.
 
     Raises:

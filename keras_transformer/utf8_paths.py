@@ -9,9 +9,10 @@ _descriptors: dict[Path, int] = {}
 
 
 def utf8_path(path: Path) -> Path:
-    """Return a path to the same file whose names are UTF-8.
+    """Return a path to the same file, in UTF-8.
 
-    A folder with another name, which only Linux has, is reached by a descriptor, which stays open.
+    A folder whose name is not UTF-8, which only Linux allows, is reached through a descriptor,
+    which stays open.
 
     Args:
         path: A file or folder, which need not exist. Only names of existing folders are replaced.
@@ -31,7 +32,7 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _descriptor(folder: Path) -> int:
-    """Open a folder, once as long as it is the same."""
+    """Return a descriptor of a folder, opened again if another folder has taken its path."""
     known = _descriptors.get(folder)
     if known is not None:
         if os.path.samestat(os.fstat(known), folder.stat()):

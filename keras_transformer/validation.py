@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.errors import UserError
 from keras_transformer.field_types import (
-    describe,
+    describe_type,
     field_types,
+    format_name,
+    format_value,
     is_valid,
-    plain,
     read_text,
-    shown,
-    shown_name,
+    to_builtin_number,
 )
 
 if TYPE_CHECKING:
@@ -50,28 +50,28 @@ def zero_or(low: float, high: float, meaning: str) -> Range:
     )
 
 
-# Every number has an upper limit, above sensible values and within the types that it reaches:
-# int32 for steps, lengths, ids and seeds, float32 for the others.
-STEPS = 1_000_000_000
+# Every number has an upper limit: above sensible values, and within the type that computes with
+# it, int32 for steps, lengths, ids and seeds, float32 for the others.
+MAX_STEPS = 1_000_000_000
 """Most steps, and most minutes or steps between two events."""
-LENGTH = 100_000
+MAX_LENGTH = 100_000
 """Most tokens of a sentence."""
-VOCABULARY = 1_000_000
+MAX_VOCABULARY_SIZE = 1_000_000
 """Greatest vocabulary size."""
-BATCH_TOKENS = 100_000_000
+MAX_BATCH_TOKENS = 100_000_000
 """Most tokens of a batch."""
-WIDTH = 65_536
+MAX_WIDTH = 65_536
 """Greatest width of a layer, and most heads."""
-LAYERS = 1_000
+MAX_LAYERS = 1_000
 """Most layers of a stack."""
-HYPOTHESES = 1_000
-"""Most hypotheses of a sentence: all of them are computed together."""
-PROCESSES = 1_024
+MAX_HYPOTHESES = 1_000
+"""Most hypotheses of a sentence; all of them are in memory at once."""
+MAX_PROCESSES = 1_024
 """Most workers, threads and parallel batches."""
 MAX_SEED = 2**31 - 1
 """Greatest seed."""
 
-# The limit of rates is the greatest one whose difference from 1 float32 can tell from 0.
+# In float32, 1 minus a greater rate would be 0.
 RATE = between(0, 0.9999999)
 SHARE = between(1e-9, 1)
 SEED = between(0, MAX_SEED)
@@ -89,7 +89,7 @@ def require(condition: bool, name: str, expected: str, received: object) -> None
         ConfigError: Names the field, the valid values and the value received.
     """
     if not condition:
-        raise ConfigError(f"{name}: expected {expected}, got {shown(received)}")
+        raise ConfigError(f"{name}: expected {expected}, got {format_value(received)}")
 
 
 def read_field(config_class: type, field_name: str, text: str, name: str) -> Any:
@@ -102,7 +102,7 @@ def read_field(config_class: type, field_name: str, text: str, name: str) -> Any
         name: The field's name for messages, such as ``train.seed``.
 
     Raises:
-        ConfigError: The text is no value of the field's type.
+        ConfigError: The text is not a value of the field's type.
     """
     kind = field_types(config_class)[field_name]
     (item,) = (each for each in dataclasses.fields(config_class) if each.name == field_name)
@@ -110,19 +110,19 @@ def read_field(config_class: type, field_name: str, text: str, name: str) -> Any
         return read_text(text, kind)
     except ValueError:
         raise ConfigError(
-            f"{name}: expected {_expected(item, kind, text)}, got {shown(text)}"
+            f"{name}: expected {_expected(item, kind, text)}, got {format_value(text)}"
         ) from None
 
 
 def _expected(item: dataclasses.Field[Any], kind: Any, received: object) -> str:
-    """Return the valid values, with the field's reason why the received one is not among them."""
+    """Describe the valid values, with the field's reason for refusing the received one, if any."""
     reasons = item.metadata.get("why_not", {})
     known = isinstance(received, str) and received in reasons
-    return f"{describe(kind)} ({reasons[received]})" if known else describe(kind)
+    return f"{describe_type(kind)} ({reasons[received]})" if known else describe_type(kind)
 
 
 def check_number(value: float | None, name: str, valid: Range) -> None:
-    """Refuse a number out of its range; None stands for an option left out.
+    """Refuse a number out of its range; None, an option left out, is accepted.
 
     Raises:
         ConfigError: Names the option, the valid values and the value received.
@@ -130,7 +130,7 @@ def check_number(value: float | None, name: str, valid: Range) -> None:
     require(value is None or valid.accepts(value), name, valid.expected, value)
 
 
-def unknown(name: str, kind: str, names: Sequence[str]) -> str:
+def unknown_message(name: str, kind: str, names: Sequence[str]) -> str:
     """Return the message for an unknown option or field, with similar valid ones.
 
     Args:
@@ -138,7 +138,7 @@ def unknown(name: str, kind: str, names: Sequence[str]) -> str:
         kind: "option" or "field".
         names: The valid ones, without dashes.
     """
-    name = shown_name(name)
+    name = format_name(name)
     bare = name.removeprefix("--")
     last = bare.rpartition(".")[2]
     same_field = [valid for valid in names if valid.rpartition(".")[2] == last]
@@ -151,7 +151,7 @@ def unknown(name: str, kind: str, names: Sequence[str]) -> str:
 def check_fields(config: DataclassInstance, section: str = "") -> None:
     """Check each field of a dataclass against its type and its declared range.
 
-    Numbers become int or float: a number of NumPy could not be written to YAML or JSON.
+    Numbers become int or float, since NumPy's cannot be written to YAML or JSON.
 
     Args:
         config: The dataclass instance, which may be frozen.
@@ -170,4 +170,4 @@ def check_fields(config: DataclassInstance, section: str = "") -> None:
         if "range" in item.metadata:
             allowed: Range = item.metadata["range"]
             require(allowed.accepts(value), name, allowed.expected, value)
-        object.__setattr__(config, item.name, plain(value, kind))
+        object.__setattr__(config, item.name, to_builtin_number(value, kind))

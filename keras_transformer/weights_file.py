@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-_TOKENIZER = "tokenizer"  # attribute of the file
+_FINGERPRINT = "tokenizer"  # attribute of the file
 
 
-def sign(weights: Path, tokenizer: str) -> None:
+def write_fingerprint(weights: Path, fingerprint: str) -> None:
     """Store the fingerprint of the tokenizer in a weights file."""
     import h5py
 
     with h5py.File(weights, "a") as file:
-        file.attrs[_TOKENIZER] = tokenizer
+        file.attrs[_FINGERPRINT] = fingerprint
 
 
-def inspect(weights: Path) -> tuple[int, str]:
+def parameters_and_fingerprint(weights: Path) -> tuple[int, str]:
     """Return the number of parameters in a weights file and the fingerprint of its tokenizer.
 
-    The integer states of dropout do not count. Without a fingerprint, it is "".
+    The integer states of dropout do not count. The fingerprint is "" if the file has none.
     """
     import h5py
 
@@ -31,4 +31,4 @@ def inspect(weights: Path) -> tuple[int, str]:
 
     with h5py.File(weights) as file:
         file["layers"].visititems(count)
-        return sum(sizes), str(file.attrs.get(_TOKENIZER, ""))
+        return sum(sizes), str(file.attrs.get(_FINGERPRINT, ""))

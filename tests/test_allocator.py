@@ -46,8 +46,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return 1
 
     monkeypatch.setattr(allocator, "_glibc", lambda: SimpleNamespace(mallopt=mallopt))
-    monkeypatch.setattr(allocator, "_lines", [])
-    for name in (allocator.VARIABLE, "GLIBC_TUNABLES", *allocator._OWN_VARIABLES):
+    monkeypatch.setattr(allocator, "_report", [])
+    for name in (allocator.VARIABLE, "GLIBC_TUNABLES", *allocator._VARIABLES):
         monkeypatch.delenv(name, raising=False)
     return found
 
@@ -107,7 +107,7 @@ def _unknown(name: str) -> str:
 @pytest.mark.parametrize("confstr", [_unknown, lambda name: None, lambda name: "musl 1.2"])
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch, confstr: object) -> None:
     monkeypatch.setenv(allocator.VARIABLE, "1")
-    monkeypatch.setattr(allocator, "_lines", [])
+    monkeypatch.setattr(allocator, "_report", [])
     monkeypatch.setattr(os, "confstr", confstr, raising=False)
     assert not allocator.tune_allocator()
     assert allocator.report() == []

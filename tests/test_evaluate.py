@@ -113,8 +113,8 @@ def test_tokenizer_follows_the_text_where_the_code_says_nothing(
     output = capsys.readouterr()
     assert "|tok:zh|" in output.out.splitlines()[0]
     assert output.err == (
-        "BLEU tokenizer: zh, after the text (Chinese characters); the language code 'cn' stands "
-        "for none; --tokenize NAME chooses another\n"
+        "BLEU tokenizer: zh, chosen by the text (Chinese characters); the language code 'cn' "
+        "has none; --tokenize NAME chooses another\n"
     )
     assert "|tok:char|" in run([*words, "--tokenize", "char"], capsys)["bleu_signature"]
 

@@ -7,7 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from keras_transformer.field_types import describe, is_valid, read_text, shown, shown_name
+from keras_transformer.field_types import (
+    describe_type,
+    format_name,
+    format_value,
+    is_valid,
+    read_text,
+)
 
 Fan = Literal["on", "off"]
 
@@ -71,7 +77,7 @@ def test_numbers_that_are_not_finite_are_left_to_the_range() -> None:
 
 def test_types_are_described() -> None:
     kinds = (int, float | None, bool, str, Fan)
-    assert [describe(kind) for kind in kinds] == [
+    assert [describe_type(kind) for kind in kinds] == [
         "a whole number",
         "a number",
         "true or false",
@@ -89,16 +95,16 @@ def test_bool_is_no_number() -> None:
 
 
 def test_long_values_are_shortened_in_messages() -> None:
-    assert shown("short") == "'short'"
-    assert shown("x" * 200) == f"'{'x' * 75}...'"
-    assert shown(10**5000) == "a number of thousands of digits"
+    assert format_value("short") == "'short'"
+    assert format_value("x" * 200) == f"'{'x' * 75}...'"
+    assert format_value(10**5000) == "a number of thousands of digits"
 
 
 def test_names_are_shown_in_one_short_line() -> None:
-    assert shown_name("train.seed") == "train.seed"
-    assert shown_name("我") == "我"
-    assert shown_name("a\nb\x1b") == r"a\nb\x1b"
-    assert shown_name("k" * 5000) == "k" * 77 + "..."
+    assert format_name("train.seed") == "train.seed"
+    assert format_name("我") == "我"
+    assert format_name("a\nb\x1b") == r"a\nb\x1b"
+    assert format_name("k" * 5000) == "k" * 77 + "..."
 
 
 def test_exponents_of_any_size_are_read_or_refused() -> None:

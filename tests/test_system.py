@@ -1,4 +1,4 @@
-"""Atomic files and folders, locks, disk space, processor cores and stop signals."""
+"""Atomic files and folders, locks, disk space and processor cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fcntl
 import json
 import multiprocessing
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -136,7 +135,7 @@ def test_a_folder_appears_when_the_block_ends(tmp_path: Path, exists: bool) -> N
     with system.atomic_folder(path) as partial:
         (partial / "sub").mkdir()
         (partial / "sub" / "file").write_text("x")
-        assert not path.exists() or not system.occupants(path)
+        assert not path.exists() or not system.user_entries(path)
     assert contents(tmp_path) == {"new/folder/sub/file": "x"}
     assert os.listdir(tmp_path / "new") == ["folder"]
 
@@ -151,7 +150,7 @@ def test_an_existing_folder_is_filled_from_inside(tmp_path: Path) -> None:
         (partial / "last").write_text("1")
         (partial / "zz").write_text("2")
         assert os.listdir(tmp_path) == ["folder"]
-        assert system.occupants(path) == []
+        assert system.user_entries(path) == []
     assert contents(tmp_path) == {"folder/last": "1", "folder/zz": "2"}
     assert sorted(os.listdir(path)) == ["last", "lost+found", "zz"]
 
@@ -205,7 +204,7 @@ def test_no_folder_appears_if_the_block_raises(
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    partial = system.partial_path(tmp_path / "folder")
+    partial = system.partial_folder(tmp_path / "folder")
     (partial / "sub").mkdir(parents=True)
     (partial / "sub" / "file").write_text("old")
     (partial / "link").symlink_to("nowhere")
@@ -244,7 +243,7 @@ def test_a_replaced_folder_returns_if_the_rename_fails(
     rename = Path.rename
 
     def failing(source: Path, target: Path) -> Path:
-        if source == system.partial_path(path):
+        if source == system.partial_folder(path):
             raise OSError("failed")
         return rename(source, target)
 
@@ -360,24 +359,6 @@ def test_a_file_address_needs_no_scheme() -> None:
 )  # fmt: skip
 def test_other_names_are_paths(path: str) -> None:
     system.check_local(path)
-
-
-# Signals
-
-
-def test_stop_signals_are_those_that_are_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    ignored = {signal.SIGHUP}
-    monkeypatch.setattr(
-        signal,
-        "getsignal",
-        lambda number: signal.SIG_IGN if number in ignored else signal.SIG_DFL,
-    )
-    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT, signal.SIGXCPU]
-    ignored.clear()
-    assert signal.SIGHUP in system.stop_signals()
-    for name in ("SIGHUP", "SIGXCPU"):
-        monkeypatch.delattr(signal, name)  # Windows
-    assert system.stop_signals() == [signal.SIGTERM, signal.SIGINT]
 
 
 # Disk space and cores

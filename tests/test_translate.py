@@ -30,7 +30,7 @@ class Reversing:
         self.dies_at = 0
         """Number of the line at which the process is killed."""
         self.ready: list[bool] = []
-        """Whether the next line came at once, after each line."""
+        """For each line, True if the next one came at once."""
 
     def translate_stream(
         self,

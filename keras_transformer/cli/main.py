@@ -1,7 +1,7 @@
 """Common parts of the entry points: exit status, error messages, signals, TensorFlow import.
 
-TensorFlow is imported after the options are read, so that ``--help`` and a mistyped option
-answer at once.
+TensorFlow is imported after the options are read, so ``--help`` and a mistyped option answer at
+once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from keras_transformer import environment, system
+from keras_transformer import environment
 from keras_transformer.cli import standard_streams
 from keras_transformer.errors import UserError
 from keras_transformer.standard_error import tolerant_stderr
+from keras_transformer.stop_signals import REPEATED_SIGNALS, restore_handlers, stop_signals
 
-# TensorFlow 2.21 prints these while it is imported, whatever the value of TF_CPP_MIN_LOG_LEVEL:
-# its logging has not read the variable yet.
+# TensorFlow 2.21 prints these lines while it is imported, before it reads TF_CPP_MIN_LOG_LEVEL.
 _IMPORT_LOG = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-# Write errors that the program does not cause; many come without a file name.
+# Write errors that are no defect of the program, although many of them name no file.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
@@ -78,8 +78,7 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
 def fail(name: str, message: str) -> int:
     """Print an error message of the entry point ``name``; return exit status 2.
 
-    Control characters of the names and texts in it are escaped, so that they do not control the
-    terminal.
+    Control characters, which may be part of a name or a text, are escaped for the terminal.
     """
     printable = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
     print(f"keras_transformer.{name}: error: {printable}", file=sys.stderr)
@@ -93,12 +92,12 @@ def exit_on_signals() -> Iterator[None]:
     SIGINT stays Python's KeyboardInterrupt. A signal that the process was started to ignore stays
     ignored.
     """
-    numbers = [number for number in system.stop_signals() if number != signal.SIGINT]
+    numbers = [number for number in stop_signals() if number != signal.SIGINT]
     before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
     def end(number: int, frame: object) -> None:
-        for each in numbers:  # the next one must not interrupt the removal and the exit
-            if each.name in system.REPEATED_SIGNALS:
+        for each in numbers:  # a repetition must not interrupt the removal of files
+            if each.name in REPEATED_SIGNALS:
                 signal.signal(each, signal.SIG_IGN)
         name = signal.Signals(number).name
         print("terminated" if name == "SIGTERM" else f"ended by {name}", file=sys.stderr)
@@ -109,7 +108,7 @@ def exit_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        system.restore_handlers(before)
+        restore_handlers(before)
 
 
 def import_tensorflow() -> None:
@@ -134,7 +133,7 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def _without_import_log() -> Iterator[None]:
-    """Hold back writes to file descriptor 2, then write all but the lines of ``_IMPORT_LOG``."""
+    """Buffer writes to descriptor 2, then write them without the lines of ``_IMPORT_LOG``."""
     sys.stderr.flush()
     with contextlib.ExitStack() as stack:
         try:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from keras_transformer.compat import jsonargparse as compat
 from keras_transformer.errors import UserError
-from keras_transformer.field_types import shown
-from keras_transformer.validation import unknown
+from keras_transformer.field_types import format_value
+from keras_transformer.validation import unknown_message
 
 
 class UsageError(UserError):
@@ -23,7 +23,7 @@ def explain(message: str, names: Sequence[str]) -> str:
     """
     error = compat.read_error(message)
     if error.kind == "argument":
-        return f"unexpected argument {shown(error.subject)} (--help lists the options)"
+        return f"unexpected argument {format_value(error.subject)} (--help lists the options)"
     if error.kind == "option":
-        return unknown(error.subject, "option", names)
+        return unknown_message(error.subject, "option", names)
     return f"{error.subject}: {error.message}" if error.subject else error.message

@@ -1,4 +1,4 @@
-"""Continuation of the output file of an interrupted translation."""
+"""Continuation of an interrupted translation: the output is appended to, done lines are skipped."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def continue_output(
 ) -> Iterator[tuple[TextIO, int]]:
     """Open an output to continue it, and skip the input lines that are done.
 
-    An incomplete last line is cut off when the first line is written, or at the end. So the file
-    stays unchanged, or missing, if the block fails before.
+    An incomplete last line is cut off when the first new line is written, or at the end. So if the
+    block fails before, the file stays unchanged, or missing.
 
     Args:
         path: The file; created if it does not exist.
-        numbered: Whether each input line has several output lines, which begin with its number
-            and a tab. The lines of the last number are cut off too, since some may be missing.
-        inputs: The lines of each input by its name for messages; those that are done are skipped.
+        numbered: Each input line has several output lines, which begin with its number and a tab.
+            The lines of the last number are cut off too, since further ones may be missing.
+        inputs: The lines of each input, by its name for messages.
 
     Yields:
         The stream, and the number of input lines done.
 
     Raises:
-        UsageError: Not a regular file, lines without the expected numbers, or more lines than
-            an input.
-        DataError: The output is not UTF-8, or an input is not.
+        UsageError: The output is not a regular file, has lines without the expected numbers, or
+            has more lines than an input.
+        DataError: The output or an input is not UTF-8.
         FileError: Another process is writing it.
     """
     if os.path.lexists(path) and not path.is_file():
@@ -46,7 +46,7 @@ def continue_output(
         is_new = not path.exists()
         try:
             with (
-                _Continued(path) as file,
+                _ContinuedFile(path) as file,
                 io.TextIOWrapper(io.BufferedWriter(file), encoding="utf-8", newline="\n") as stream,
             ):
                 done, file.size = completed_lines(path, numbered)
@@ -61,8 +61,8 @@ def continue_output(
             raise
 
 
-class _Continued(io.FileIO):
-    """A file whose end beyond ``size`` is cut off before anything is appended."""
+class _ContinuedFile(io.FileIO):
+    """A file that is cut off at ``size`` before anything is appended."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "a")
@@ -80,7 +80,7 @@ class _Continued(io.FileIO):
 
 
 def completed_lines(path: Path, numbered: bool) -> tuple[int, int]:
-    """Return the number of input lines done in an output, and the bytes of their lines.
+    """Return how many input lines an output has finished, and the bytes of those lines in it.
 
     Args:
         path: The output.

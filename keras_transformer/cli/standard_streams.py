@@ -1,7 +1,7 @@
 """Standard input, output and error of a process, which may be closed or non-blocking.
 
-A closed descriptor is opened on the null device: else the next file of the process would have its
-number, and messages of libraries would be written into that file.
+A closed descriptor is opened on the null device. Otherwise the next file that the process opens
+would get its number, and messages of libraries would be written into that file.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def _open_if_closed(descriptor: int) -> None:
 
 
 def was_closed(descriptor: int) -> bool:
-    """Return whether a descriptor is a standard stream that was closed when Python started."""
+    """Return True for the descriptor of a standard stream that was closed when Python started."""
     return descriptor < len(_NAMES) and getattr(sys, f"__{_NAMES[descriptor]}__") is None
 
 
 def require_output() -> None:
-    """Refuse to compute results for a closed standard output.
+    """Refuse a closed standard output before results are computed.
 
     Raises:
         UserError: It is closed.

@@ -1,4 +1,4 @@
-"""Input and output files and progress bars of the entry points."""
+"""Inputs, outputs and progress bars of the entry points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_LINKS = 40  # as many as Linux follows
 
 @contextlib.contextmanager
 def input_lines(path: str | None) -> Iterator[LineStream | Iterator[str]]:
-    """Open lines of UTF-8 text; a `LineStream` where they arrive one by one.
+    """Open lines of UTF-8 text; as a `LineStream` if they may arrive one by one.
 
     Args:
         path: A file, a pipe or a device; None: standard input.
@@ -45,16 +45,22 @@ def input_lines(path: str | None) -> Iterator[LineStream | Iterator[str]]:
 
 
 def _is_special(path: str) -> bool:
-    """Return whether there is a device, a pipe or a socket."""
+    """Return True for a device, a pipe or a socket."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextlib.contextmanager
 def output(path: str | None, option: str = "--output") -> Iterator[TextIO]:
-    """Open a UTF-8 text stream: standard output, or as `output_file`.
+    """Open an output for UTF-8 text.
+
+    Args:
+        path: As for `output_file`; None: standard output.
+        option: As for `output_file`.
 
     Raises:
-        UsageError: As `output_file`, or standard output is closed.
+        UsageError: As for `output_file`.
+        UserError: Standard output is closed.
+        FileError: As for `output_file`.
     """
     if path is None:
         standard_streams.require_output()
@@ -69,10 +75,10 @@ def output(path: str | None, option: str = "--output") -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def output_file(path: str, option: str) -> Iterator[BinaryIO]:
-    """Open a binary stream: a file that appears when it is complete, a device or a pipe.
+    """Open an output for bytes: a file that appears when it is complete, a device or a pipe.
 
-    An open descriptor such as ``/dev/stdout`` or ``/dev/fd/3`` is written where it stands, so
-    that a file to which the shell appends keeps its contents.
+    An open descriptor such as ``/dev/stdout`` or ``/dev/fd/3`` is written at its position, so that
+    a file to which the shell appends keeps its contents.
 
     Args:
         path: The file that the user named.
@@ -89,7 +95,7 @@ def output_file(path: str, option: str) -> Iterator[BinaryIO]:
             yield stream
         return
     target = output_path(path, option)
-    if _is_special(path):  # it cannot be replaced
+    if _is_special(path):  # a device or a pipe cannot be replaced
         with target.open("wb") as stream:
             yield stream
         return
@@ -98,7 +104,7 @@ def output_file(path: str, option: str) -> Iterator[BinaryIO]:
 
 
 def output_path(path: str, option: str) -> Path:
-    """Resolve the symbolic links of an output path: writing must replace the file, not a link.
+    """Resolve the symbolic links of an output path, since a rename would replace the link.
 
     The path of a device or a pipe stays as it is.
 
@@ -128,7 +134,7 @@ def descriptor(path: str) -> int | None:
 
 
 def _open_descriptor(number: int, path: str, option: str) -> BinaryIO:
-    """Open a copy of a descriptor, which shares its position and goes on at its end."""
+    """Open a copy of a descriptor; the two share their position."""
     try:
         os.write(number, b"")
         writable = not standard_streams.was_closed(number)
@@ -142,7 +148,7 @@ def _open_descriptor(number: int, path: str, option: str) -> BinaryIO:
 
 
 class _Unseekable(io.BufferedWriter):
-    """A stream in which nothing is written over: other programs may share the position."""
+    """A stream without seeking, because other programs may share its position."""
 
     def seekable(self) -> bool:
         return False
@@ -158,14 +164,14 @@ def check_outputs(outputs: dict[str, str | None], inputs: Iterable[Path | str | 
     """Refuse to write a file that the same command reads, or to write one file twice.
 
     Args:
-        outputs: Paths by option; None: the option is left out. ``--output`` left out is standard
-            output, which may be such a file too.
+        outputs: Paths by option; None: the option is left out, which for ``--output`` means
+            standard output. The shell may have redirected that to such a file.
         inputs: Paths that the command reads; None: standard input.
 
     Raises:
         UsageError: Names the option and the file.
     """
-    # A program at the other end of a socket or a terminal writes and reads it.
+    # Only regular files: a socket or a terminal may be read and written at the same time.
     read = {_identity(path, 0, stat.S_ISREG) for path in inputs} - {None}
     written: dict[object, str] = {}
     for option, path in outputs.items():
@@ -182,7 +188,13 @@ def check_outputs(outputs: dict[str, str | None], inputs: Iterable[Path | str | 
 
 
 def _identity(path: Path | str | None, standard: int, matters: Callable[[int], bool]) -> object:
-    """Return what is equal for two names of one file, None where its kind does not matter."""
+    """Return a key that is equal for all names of one file; None if its kind does not matter.
+
+    Args:
+        path: The file; None: a standard stream.
+        standard: Descriptor of that stream.
+        matters: Decides by the mode of the file.
+    """
     try:
         if path is None:
             status = os.fstat(standard)
@@ -197,7 +209,7 @@ def _identity(path: Path | str | None, standard: int, matters: Callable[[int], b
 
 
 def is_terminal(path: str | None) -> bool:
-    """Return whether an output is shown on a terminal; None: standard output."""
+    """Return True for an output on a terminal; None: standard output."""
     if path is None:
         return sys.stdout.isatty()
     number = descriptor(path)
@@ -205,7 +217,7 @@ def is_terminal(path: str | None) -> bool:
 
 
 def shows_progress(to_file: bool = False) -> bool:
-    """Return whether to show a progress bar: on a terminal that does not also show the output.
+    """Decide whether to show a progress bar: on a terminal that does not also show the output.
 
     Args:
         to_file: Whether the output goes to a file, not to standard output.
@@ -222,7 +234,10 @@ def progress(
     Args:
         total: Total number of lines; None if unknown.
         done: Lines done before.
-        to_file: As for ``shows_progress``; without a bar, None is yielded.
+        to_file: As for ``shows_progress``.
+
+    Yields:
+        A function that counts further lines; None if no bar is shown.
     """
     if not shows_progress(to_file):
         yield None

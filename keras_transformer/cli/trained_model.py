@@ -11,7 +11,7 @@ from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.config import Precision
 from keras_transformer.system import core_count
-from keras_transformer.validation import PROCESSES, between
+from keras_transformer.validation import MAX_PROCESSES, between
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -56,7 +56,7 @@ def add_translator(parser: Parser) -> None:
     add_number(
         parser,
         "workers",
-        between(1, PROCESSES),
+        between(1, MAX_PROCESSES),
         help="Batches computed in parallel, which share the cores. Left out: one per core, or "
         "one in all with a GPU. 1 translates a single sentence with a large model sooner.",
     )

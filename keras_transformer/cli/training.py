@@ -10,7 +10,7 @@ from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.cli.workers import launch
 from keras_transformer.config import RESUMABLE
-from keras_transformer.validation import PROCESSES, between
+from keras_transformer.validation import MAX_PROCESSES, between
 
 MAX_RESTARTS = 1_000
 
@@ -47,7 +47,7 @@ def add_options(parser: Parser) -> None:
     add_number(
         parser,
         "workers",
-        between(1, PROCESSES),
+        between(1, MAX_PROCESSES),
         default=1,
         help="Processes on this machine that train together, like machines of a cluster. (In a "
         "cluster, TF_CONFIG or Slurm's variables name the workers.)",

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.system import REPEATED_SIGNALS, core_count, restore_handlers, stop_signals
+from keras_transformer.stop_signals import REPEATED_SIGNALS, restore_handlers, stop_signals
+from keras_transformer.system import core_count
 
 GRACE = 20.0
 """Seconds that workers have to save and exit before they are killed."""

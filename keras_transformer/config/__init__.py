@@ -14,7 +14,7 @@ from keras_transformer.config.data import DataConfig
 from keras_transformer.config.model import ModelConfig
 from keras_transformer.config.search import LengthPenalty, SearchConfig
 from keras_transformer.config.train import RESUMABLE, Precision, TrainConfig
-from keras_transformer.field_types import shown
+from keras_transformer.field_types import format_value
 from keras_transformer.validation import ConfigError, require
 
 __all__ = [
@@ -83,7 +83,7 @@ def from_dict(values: dict[str, Any], base: Config | None = None) -> Config:
         if section not in SECTIONS:
             raise ConfigError(f"{section}: expected one of {', '.join(SECTIONS)}")
         if not isinstance(fields, dict):
-            raise ConfigError(f"{section}: expected fields and values, got {shown(fields)}")
+            raise ConfigError(f"{section}: expected fields and values, got {format_value(fields)}")
         valid = [item.name for item in dataclasses.fields(SECTIONS[section])]
         for name in fields:
             if name not in valid:

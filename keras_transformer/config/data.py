@@ -7,8 +7,8 @@ from typing import Literal
 
 from keras_transformer.system import check_local
 from keras_transformer.validation import (
-    LENGTH,
-    VOCABULARY,
+    MAX_LENGTH,
+    MAX_VOCABULARY_SIZE,
     Range,
     between,
     check_fields,
@@ -37,11 +37,11 @@ class DataConfig:
     algorithm: Algorithm = "unigram"
     """SentencePiece algorithm."""
     # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
-    vocabulary_size: int = option(10_000, between(300, VOCABULARY))
+    vocabulary_size: int = option(10_000, between(300, MAX_VOCABULARY_SIZE))
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True
     """One vocabulary for both languages; tied embeddings need it."""
-    max_tokens: int = option(256, between(2, LENGTH))
+    max_tokens: int = option(256, between(2, MAX_LENGTH))
     """Longest training sentence in tokens, end token included; longer pairs are dropped and
     counted in the report. For longer sentences in translation see data.on_long."""
     on_long: OnLong = "cut"
@@ -49,8 +49,8 @@ class DataConfig:
     max_ratio: float = option(
         0.0,
         Range(
-            f"0 (keep all) or a number above 1, up to {LENGTH}",
-            lambda value: value == 0 or 1 < value <= LENGTH,
+            f"0 (keep all) or a number above 1, up to {MAX_LENGTH}",
+            lambda value: value == 0 or 1 < value <= MAX_LENGTH,
         ),
     )
     """Drop training pairs where one side has more than this many times the tokens of the

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from keras_transformer.validation import (
-    LAYERS,
-    LENGTH,
+    MAX_LAYERS,
+    MAX_LENGTH,
+    MAX_VOCABULARY_SIZE,
+    MAX_WIDTH,
     RATE,
-    VOCABULARY,
-    WIDTH,
     between,
     check_fields,
     option,
@@ -27,23 +27,23 @@ Attention = Literal["plain", "blockwise"]
 class ModelConfig:
     """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
-    source_vocabulary_size: int = option(0, between(0, VOCABULARY))
+    source_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
     """Source vocabulary size; 0 takes the tokenizer's."""
-    target_vocabulary_size: int = option(0, between(0, VOCABULARY))
+    target_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
     """Target vocabulary size; 0 takes the tokenizer's."""
-    encoder_layers: int = option(6, between(1, LAYERS))
+    encoder_layers: int = option(6, between(1, MAX_LAYERS))
     """Encoder layers, N (section 3.1)."""
-    decoder_layers: int = option(6, between(1, LAYERS))
+    decoder_layers: int = option(6, between(1, MAX_LAYERS))
     """Decoder layers, N (section 3.1)."""
-    d_model: int = option(512, between(1, WIDTH))
+    d_model: int = option(512, between(1, MAX_WIDTH))
     """Width of embeddings and sub-layer outputs."""
-    heads: int = option(8, between(1, WIDTH))
+    heads: int = option(8, between(1, MAX_WIDTH))
     """Attention heads, h (section 3.2.2)."""
-    d_key: int = option(0, between(0, WIDTH))
+    d_key: int = option(0, between(0, MAX_WIDTH))
     """Query and key width per head, d_k; 0 means d_model / heads."""
-    d_value: int = option(0, between(0, WIDTH))
+    d_value: int = option(0, between(0, MAX_WIDTH))
     """Value width per head, d_v; 0 means d_model / heads."""
-    d_ff: int = option(2048, between(1, 16 * WIDTH))
+    d_ff: int = option(2048, between(1, 16 * MAX_WIDTH))
     """Inner width of the feed-forward network (section 3.3)."""
     dropout: float = option(0.1, RATE)
     """Dropout rate of sub-layer outputs and embeddings (section 5.4)."""
@@ -55,7 +55,7 @@ class ModelConfig:
     """post: LayerNorm(x + Sublayer(x)), the paper; pre: x + Sublayer(LayerNorm(x))."""
     positions: Positions = "sinusoidal"
     """Position encoding: sinusoidal (the paper), learned, rotary, alibi or none."""
-    max_positions: int = option(1024, between(1, LENGTH))
+    max_positions: int = option(1024, between(1, MAX_LENGTH))
     """Number of learned positions, at least data.max_tokens; the other encodings have no
     limit."""
     embeddings: Embeddings = "tied"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from keras_transformer.validation import (
-    BATCH_TOKENS,
-    HYPOTHESES,
-    LENGTH,
+    MAX_BATCH_TOKENS,
+    MAX_HYPOTHESES,
+    MAX_LENGTH,
+    MAX_VOCABULARY_SIZE,
     SEED,
     SHARE,
-    VOCABULARY,
     between,
     check_fields,
     option,
@@ -28,23 +28,23 @@ _NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 class SearchConfig:
     """The search (section 6.1 of "Attention Is All You Need")."""
 
-    beam: int = option(4, between(1, HYPOTHESES))
+    beam: int = option(4, between(1, MAX_HYPOTHESES))
     """Hypotheses kept for each sentence; 1 is greedy search."""
     alpha: float = option(0.6, between(0, 10))
     """Strength of the length penalty: larger values favour longer hypotheses; 0 is none."""
     length_penalty: LengthPenalty = "gnmt"
     """Length penalty, n tokens with the end token. gnmt: score = log P / ((5 + n) / 6)^alpha
     (Wu et al., 2016), the paper's; power: log P / n^alpha, as in CTranslate2 and fairseq."""
-    max_extra: int = option(50, between(1, LENGTH))
+    max_extra: int = option(50, between(1, MAX_LENGTH))
     """Longest output: source length plus this many tokens."""
-    n_best: int = option(1, between(1, HYPOTHESES))
+    n_best: int = option(1, between(1, MAX_HYPOTHESES))
     """Hypotheses returned for each sentence, best first; the texts of a beam search differ,
     samples may repeat."""
-    batch_tokens: int = option(4_096, between(1, BATCH_TOKENS))
+    batch_tokens: int = option(4_096, between(1, MAX_BATCH_TOKENS))
     """Source tokens per batch, padding counted."""
-    min_length: int = option(0, between(0, LENGTH))
+    min_length: int = option(0, between(0, MAX_LENGTH))
     """Shortest output in tokens, end token not counted; never more than the longest output."""
-    no_repeat_ngram: int = option(0, between(0, LENGTH))
+    no_repeat_ngram: int = option(0, between(0, MAX_LENGTH))
     """No sequence of this many tokens occurs twice in an output; 0 allows repetition, as does a
     number above the longest output."""
     sample: bool = False
@@ -52,7 +52,7 @@ class SearchConfig:
     of samples. The samples of a sentence depend only on its text and the seed."""
     temperature: float = option(1.0, between(1e-6, 1_000_000))
     """Softmax temperature of samples: below 1 sharpens, above 1 flattens."""
-    top_k: int = option(0, between(0, VOCABULARY))
+    top_k: int = option(0, between(0, MAX_VOCABULARY_SIZE))
     """Sample from this many most probable tokens; 0 means all."""
     top_p: float = option(1.0, SHARE)
     """Sample from the most probable tokens that together have this probability."""

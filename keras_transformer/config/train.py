@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from keras_transformer.validation import (
-    BATCH_TOKENS,
+    MAX_BATCH_TOKENS,
+    MAX_STEPS,
     RATE,
     SEED,
-    STEPS,
     between,
     check_fields,
     option,
@@ -59,18 +59,18 @@ RESUMABLE = (
 class TrainConfig:
     """The optimisation (section 5). The defaults are the paper's base model."""
 
-    max_steps: int = option(100_000, between(1, STEPS))
+    max_steps: int = option(100_000, between(1, MAX_STEPS))
     """Total optimizer steps."""
-    max_minutes: float = option(0.0, between(0, STEPS))
+    max_minutes: float = option(0.0, between(0, MAX_STEPS))
     """Stop after this many minutes of training, including those before --resume; 0: no limit."""
-    batch_tokens: int = option(25_000, between(1, BATCH_TOKENS))
+    batch_tokens: int = option(25_000, between(1, MAX_BATCH_TOKENS))
     """Target tokens per batch over all devices and workers, padding not counted; source
     tokens have the same limit."""
-    micro_batch_tokens: int = option(0, between(0, BATCH_TOKENS))
+    micro_batch_tokens: int = option(0, between(0, MAX_BATCH_TOKENS))
     """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
     update equals that of the whole batch except for dropout masks, in less memory. 0: one
     micro-batch."""
-    warmup_steps: int = option(4_000, between(1, STEPS))
+    warmup_steps: int = option(4_000, between(1, MAX_STEPS))
     """Steps of rising learning rate (section 5.3)."""
     learning_rate_factor: float = option(1.0, between(1e-30, 10_000))
     """Factor of the paper's learning rate; the peak is factor / sqrt(d_model * warmup)."""
@@ -84,28 +84,28 @@ class TrainConfig:
     """Clip gradients to this global norm; 0 does not clip."""
     label_smoothing: float = option(0.1, RATE)
     """Probability mass spread evenly over the vocabulary (section 5.4)."""
-    checkpoint_every: int = option(1_000, between(1, STEPS))
+    checkpoint_every: int = option(1_000, between(1, MAX_STEPS))
     """Steps between checkpoints; each measures dev loss and dev BLEU."""
-    average: int = option(5, between(1, STEPS))
+    average: int = option(5, between(1, MAX_STEPS))
     """Number of latest checkpoints averaged at the end (section 6.1); the average is kept if it
     is better on the dev set."""
     ema_decay: float = option(0.0, RATE)
     """Decay of an exponential moving average of the weights, such as 0.999; also tried at the
     end. 0: none."""
-    keep_best: int = option(1, between(1, STEPS))
+    keep_best: int = option(1, between(1, MAX_STEPS))
     """Number of best checkpoints whose weights are kept: the best in best.weights.h5; with 2
     or more, each in best/STEP.weights.h5 too."""
     best_by: BestBy = "bleu"
     """Selection of the best weights: highest dev bleu, or lowest dev loss. The loss also decides
     between equal BLEU (two decimals), below BLEU 1, and if dev_sentences is 0."""
-    patience: int = option(0, between(0, STEPS))
+    patience: int = option(0, between(0, MAX_STEPS))
     """Stop after this many checkpoints without improvement; 0 never stops early."""
-    dev_sentences: int = option(1_000, between(0, STEPS))
+    dev_sentences: int = option(1_000, between(0, MAX_STEPS))
     """Translate this many dev sentences greedily at each checkpoint, for dev BLEU; 0: no BLEU."""
     bleu_tokenizer: BleuTokenizer = "auto"
     """sacreBLEU's tokenizer for dev BLEU, also the default of evaluate and export. auto: by the
-    language code data.target, or by the text where the code stands for no tokenizer."""
-    log_every: int = option(50, between(1, STEPS))
+    language code data.target, or by the text if the code has no tokenizer."""
+    log_every: int = option(50, between(1, MAX_STEPS))
     """Steps between two progress lines."""
     tensorboard: bool = False
     """Write scalars, dev translations and attention maps for TensorBoard into the run folder;

@@ -1,8 +1,8 @@
 """YAML files of a configuration: recipes, and the config.yaml of runs.
 
-Scalars keep their text, and the type of the field reads it: ``target: no`` is a language,
-``sample: no`` is false, and ``alpha: 6e-1`` is a number, although YAML 1.1 reads a boolean, a
-boolean and a text.
+Scalars keep their text, and the type of the field decides how to read it: ``target: no`` is a
+language, ``sample: no`` is false and ``alpha: 6e-1`` is a number. YAML 1.1 would read two booleans
+and a text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from keras_transformer.config import SECTIONS
-from keras_transformer.field_types import describe, field_types, shown, shown_name
-from keras_transformer.validation import ConfigError, read_field, unknown
+from keras_transformer.field_types import describe_type, field_types, format_name, format_value
+from keras_transformer.validation import ConfigError, read_field, unknown_message
 
 MAX_BYTES = 1 << 17
 """Largest file, parsed in about two seconds; a device such as /dev/zero has no end."""
@@ -24,7 +24,7 @@ _TAGS = {
     f"tag:yaml.org,2002:{name}"
     for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 }
-"""Tags that YAML 1.1 gives to what has none, apart from ``!!int`` and the like."""
+"""Standard tags of YAML 1.1, which values without a tag get too; all others are refused."""
 _MAX_DEPTH = 20
 
 
@@ -60,7 +60,7 @@ def write_config_text(values: dict[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper that escapes line separators, which PyYAML would write as they are, folded."""
+    """A dumper that escapes line separators, which PyYAML would take for line breaks to fold."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = None if data.isprintable() else '"'
@@ -125,24 +125,24 @@ def _compose(text: str, path: Path) -> yaml.MappingNode:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if isinstance(document, yaml.MappingNode) and document.value:
         return document
-    found = "nothing" if document is None else _found(document)
+    found = "nothing" if document is None else _describe_node(document)
     raise ConfigError(f"{path}: expected fields such as 'train: {{max_steps: 100}}', found {found}")
 
 
 def _sections(document: yaml.MappingNode, keys: Sequence[str]) -> dict[str, Any]:
     """Return the values of a document by section, and those of ``keys``."""
     values: dict[str, Any] = {}
-    for section, key, content in _items(document, ""):
+    for section, key, content in _entries(document, ""):
         if section in keys:
             values[section] = _text(content, section, "a text")
         elif section not in SECTIONS:
             fields = content.value if isinstance(content, yaml.MappingNode) else []
             first = fields[0][0] if fields else None
             name = f"{section}.{first.value}" if isinstance(first, yaml.ScalarNode) else section
-            raise _LineError(key, unknown(name, "field", _names(keys)))
+            raise _LineError(key, unknown_message(name, "field", _valid_names(keys)))
         elif not isinstance(content, yaml.MappingNode):
             raise _LineError(
-                content, f"{section}: expected fields and values, got {_found(content)}"
+                content, f"{section}: expected fields and values, got {_describe_node(content)}"
             )
         else:
             values[section] = _fields(content, section, keys)
@@ -152,15 +152,15 @@ def _sections(document: yaml.MappingNode, keys: Sequence[str]) -> dict[str, Any]
 def _fields(node: yaml.MappingNode, section: str, keys: Sequence[str]) -> dict[str, Any]:
     """Return the values of a section by field."""
     values = {}
-    for name, key, value in _items(node, f"{section}."):
+    for name, key, value in _entries(node, f"{section}."):
         if name not in field_types(SECTIONS[section]):
-            raise _LineError(key, unknown(f"{section}.{name}", "field", _names(keys)))
+            raise _LineError(key, unknown_message(f"{section}.{name}", "field", _valid_names(keys)))
         values[name] = _value(value, section, name)
     return values
 
 
-def _names(keys: Sequence[str]) -> list[str]:
-    """Return all that a file may give, to suggest similar names."""
+def _valid_names(keys: Sequence[str]) -> list[str]:
+    """Return the valid names of sections, fields and keys, to suggest similar ones."""
     fields = [
         f"{section}.{name}" for section in SECTIONS for name in field_types(SECTIONS[section])
     ]
@@ -168,10 +168,10 @@ def _names(keys: Sequence[str]) -> list[str]:
 
 
 def _value(node: yaml.Node, section: str, name: str) -> Any:
-    config_class, whole = SECTIONS[section], f"{section}.{name}"
-    text = _text(node, whole, describe(field_types(config_class)[name]))
+    config_class, full_name = SECTIONS[section], f"{section}.{name}"
+    text = _text(node, full_name, describe_type(field_types(config_class)[name]))
     try:
-        return read_field(config_class, name, text, whole)
+        return read_field(config_class, name, text, full_name)
     except ConfigError as error:
         raise _LineError(node, str(error)) from None
 
@@ -179,34 +179,38 @@ def _value(node: yaml.Node, section: str, name: str) -> Any:
 def _text(node: yaml.Node, name: str, expected: str) -> str:
     """Return the text of a scalar, as written."""
     if not isinstance(node, yaml.ScalarNode) or node.tag not in _TAGS:
-        raise _LineError(node, f"{name}: expected {expected}, got {_found(node)}")
+        raise _LineError(node, f"{name}: expected {expected}, got {_describe_node(node)}")
     if node.style is None and node.value in _NULL:
         raise _LineError(node, f"{name}: expected a value, got null; leave the line out instead")
     return str(node.value)
 
 
-def _items(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """Yield the name, the key and the value of each entry of a mapping, each name once."""
+def _entries(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+    """Yield the name, the key and the value of each entry of a mapping.
+
+    Raises:
+        _LineError: A name is given twice, or is not a scalar.
+    """
     lines: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _LineError(key, f"expected the name of a field, got {_found(key)}")
+            raise _LineError(key, f"expected the name of a field, got {_describe_node(key)}")
         name = str(key.value)
         if name in lines:
             raise _LineError(
                 key,
-                f"{prefix}{shown_name(name)} is given twice, in lines {lines[name]} and "
+                f"{prefix}{format_name(name)} is given twice, in lines {lines[name]} and "
                 f"{_line(key)}; keep one",
             )
         lines[name] = _line(key)
         yield name, key, value
 
 
-def _found(node: yaml.Node) -> str:
+def _describe_node(node: yaml.Node) -> str:
     if node.tag not in _TAGS:
-        return f"the tag {shown_name(node.tag)}"
+        return f"the tag {format_name(node.tag)}"
     if isinstance(node, yaml.ScalarNode):
-        return "nothing" if node.style is None and not node.value else shown(node.value)
+        return "nothing" if node.style is None and not node.value else format_value(node.value)
     return "a list" if isinstance(node, yaml.SequenceNode) else "fields and values"
 
 

@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(spec: str, source: str, target: str, split: str = "train") -> Iterator[Pair]:
-    """Stream the pairs of a corpus, uncleaned.
+    """Stream the pairs of a corpus before cleaning.
 
     Args:
         spec: A prefix (``DIR/train`` stands for ``DIR/train.SOURCE`` and
@@ -101,7 +101,7 @@ def _prefix_files(prefix: str, language: str) -> list[Path]:
 
 
 def _expanded(path: str) -> Path:
-    """Return a path with ``~`` expanded; as in a shell, an unknown user's stays as it is."""
+    """Expand ``~`` and ``~user`` in a path; as in a shell, an unknown user stays as it is."""
     try:
         return Path(os.path.expanduser(path))
     except ValueError:  # a NUL or a lone surrogate, which no user and no file has
@@ -109,7 +109,11 @@ def _expanded(path: str) -> Path:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether there is a file; a name too long or a closed folder is an error."""
+    """Return True for a file.
+
+    Raises:
+        DataError: It cannot be looked up: the name is too long, or its folder is closed.
+    """
     try:
         return path.is_file()
     except OSError as error:

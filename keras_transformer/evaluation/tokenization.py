@@ -1,4 +1,4 @@
-"""Tokenizer of BLEU: by the language code, or by the text where the code names none."""
+"""Tokenizer of BLEU, chosen by the language code or by the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sacrebleu.metrics import BLEU
 
 from keras_transformer.evaluation.errors import EvaluationError
-from keras_transformer.evaluation.scripts import Script, script_of
+from keras_transformer.evaluation.writing_system import Script, detect_script
 
 AUTO = "auto"
 """Name that leaves the choice of the tokenizer to the language code and the text."""
@@ -57,26 +57,27 @@ def choose_tokenization(
 ) -> Tokenization:
     """Choose the tokenizer of BLEU and the words of TER.
 
-    The language code decides where it stands for a tokenizer; the text decides for all other
-    codes, and where the tokenizer of the code would leave whole sentences as one word.
+    The language code decides if it has a tokenizer in the table. The text decides for all other
+    codes, and if that tokenizer would leave whole sentences as one word.
 
     Args:
         target_language: Language code of the translations.
-        references: The references. They decide, because translations by a model in training
-            may be any text.
+        references: The references, which are the text: translations by a model in training may
+            be anything.
         tokenize: sacreBLEU's name of a tokenizer, or ``AUTO``.
 
     Raises:
-        EvaluationError: The tokenizer is unknown or not installed. One that the text chooses
-            is replaced by single characters instead.
+        EvaluationError: The tokenizer is unknown or not installed. If the text chose it, single
+            characters are used instead.
     """
-    script = script_of(references)
+    script = detect_script(references)
     named = _BY_LANGUAGE.get(language(target_language), "")
     by_text, description = _BY_SCRIPT[script] if script else ("", "")
     by_character = named in ("zh", "ja-mecab") or script in ("chinese", "japanese")
     if tokenize != AUTO:
         bleu_metric(tokenize)
         return Tokenization(tokenize, by_character)
+    # A text overrules the tokenizer of its code only if that one would not split it.
     if not by_text or (named and by_text != _CHARACTERS) or named == by_text:
         name = named or BLEU.TOKENIZER_DEFAULT
         bleu_metric(name)
@@ -87,8 +88,8 @@ def choose_tokenization(
     except EvaluationError as error:
         by_text, missing = _CHARACTERS, f" ({error})"
     note = (
-        f"BLEU tokenizer: {by_text}, after the text ({description}){missing}; the language code "
-        f"{target_language!r} stands for {named or 'none'}"
+        f"BLEU tokenizer: {by_text}, chosen by the text ({description}){missing}; the language "
+        f"code {target_language!r} has {named or 'none'}"
     )
     return Tokenization(by_text, by_character, note)
 

@@ -22,7 +22,7 @@ class SublayerConnection(keras.layers.Layer):
     """
 
     normalizes_output = True
-    """Whether the output is normalized, so that a stack needs no final normalization."""
+    """True if the output is normalized, so that a stack needs no final normalization."""
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -31,7 +31,7 @@ from keras_transformer.server.batching import Batcher
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
 from keras_transformer.server.protocol import bounded_protocol
-from keras_transformer.server.rest import Rest, error_reply
+from keras_transformer.server.rest import Rest, error_reply, raw_path
 from keras_transformer.server.servable import Servable, load
 from keras_transformer.server.settings import ServeError, Settings
 from keras_transformer.server.versions import Versions
@@ -64,7 +64,7 @@ class Server(Protocol):
     def app(self) -> ASGIApp:
         """Return the ASGI application."""
 
-    def greet(self, url: str) -> None:
+    def log_addresses(self, url: str) -> None:
         """Log the addresses of the started server."""
 
 
@@ -115,7 +115,7 @@ class Service:
         """Return whether no batch runs."""
         return self.batcher.running == 0
 
-    def greet(self, url: str) -> None:
+    def log_addresses(self, url: str) -> None:
         """Log the addresses of model and page."""
         log.info("serving %s/v1/models/%s", url, self.settings.name)
         log.info("page: %s/ (Ctrl-C ends the server)", url)
@@ -162,7 +162,7 @@ class Service:
         model["signatures"] = sorted(servable.signatures)
         model["limits"] = {
             "max_queue": self.settings.max_queue,
-            "max_body_bytes": int(self.settings.max_body_mb * 2**20),
+            "max_body_bytes": self.settings.max_body_bytes,
             "timeout_s": self.settings.timeout_s,
         }
         return Response(json.dumps(model, ensure_ascii=False), media_type="application/json")
@@ -200,9 +200,19 @@ class _ReplyMiddleware:
         finally:
             self.service.metrics.replies.labels(str(status)).inc()
             if self.service.log_requests:
-                path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
-                milliseconds = (time.perf_counter() - started) * 1000
-                log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
+                log_request(scope, status, started)
+
+
+def log_request(scope: Scope, status: int, started: float) -> None:
+    """Log method, path, status and time of a request; the query and the body may be secret.
+
+    Args:
+        scope: The request.
+        status: Status of the reply.
+        started: Time of the request, by `time.perf_counter`.
+    """
+    milliseconds = (time.perf_counter() - started) * 1000
+    log.info("%s %s %d %.1f ms", scope["method"], raw_path(scope), status, milliseconds)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -283,7 +293,7 @@ async def serve(service: Server, bound: socket.socket) -> bool:
             bound.listen(config.backlog)
         except OSError as error:  # two servers may start at once
             raise ServeError(f"cannot listen on {host}, port {port}: {error.strerror}") from None
-        service.greet(f"http://{shown}:{port}")
+        service.log_addresses(f"http://{shown}:{port}")
         await uvicorn.Server(config).serve(sockets=[bound])
         finished = service.idle
     log.info("stopped" if finished else "stopped; unfinished requests are lost")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keras_transformer.server.decode import Request
+from keras_transformer.server.decode import PredictRequest
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.servable import Servable, to_rest_error
 from keras_transformer.server.signature import Array, Arrays, Signature, Spec
@@ -32,7 +32,7 @@ class Job:
     """
 
     servable: Servable
-    request: Request
+    request: PredictRequest
     outputs: asyncio.Future[Arrays]
     started: int = 0
     done: dict[int, tuple[int, Arrays]] = field(default_factory=dict)

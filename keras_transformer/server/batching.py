@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from keras_transformer.server.batch import Chunk, Job, Result, join_outputs, run
-from keras_transformer.server.decode import Request
+from keras_transformer.server.decode import PredictRequest
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
 from keras_transformer.server.servable import Servable, to_rest_error
@@ -40,7 +40,7 @@ class Batcher:
         self._threads = ThreadPoolExecutor(settings.batches_at_once, thread_name_prefix="batch")
         self._timer: asyncio.TimerHandle | None = None
 
-    def submit(self, servable: Servable, request: Request) -> Job:
+    def submit(self, servable: Servable, request: PredictRequest) -> Job:
         """Put a request into the queue.
 
         Returns:

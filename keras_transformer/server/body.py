@@ -26,7 +26,7 @@ async def read_body(length: str | None, receive: Receive, limit: int, deadline: 
     if length is not None and length.isascii() and length.isdecimal():
         announced = length.lstrip("0")[:30] or "0"  # Python does not convert thousands of digits
         if int(announced) > limit:
-            raise too_large(limit)
+            raise _too_large(limit)
     body = bytearray()
     try:
         async with asyncio.timeout_at(deadline):
@@ -36,7 +36,7 @@ async def read_body(length: str | None, receive: Receive, limit: int, deadline: 
                     raise Disconnected
                 body += message.get("body", b"")
                 if len(body) > limit:
-                    raise too_large(limit)
+                    raise _too_large(limit)
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
@@ -45,28 +45,23 @@ async def read_body(length: str | None, receive: Receive, limit: int, deadline: 
         ) from None
 
 
-def expand(body: bytes, encoding: str, limit: int) -> bytes:
-    """Return the content of a body with the header Content-Encoding.
-
-    As in TensorFlow Serving, an encoding that names gzip is undone and any other one is ignored.
+def gunzip(body: bytes, limit: int) -> bytes:
+    """Decompress a body in gzip.
 
     Args:
         body: The body as sent.
-        encoding: The header, "" if absent.
         limit: Greatest number of bytes after expansion.
 
     Raises:
         RestError: The body is not one whole gzip member, or is too large after expansion.
     """
-    if "gzip" not in encoding:
-        return body
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)  # 16: a gzip header and trailer
     try:
         content = unpacker.decompress(body, limit + 1)
     except zlib.error as error:
         raise RestError(f"Content-Encoding: expected a gzip body, got {error}") from None
     if len(content) > limit:
-        raise too_large(limit, " after expansion")
+        raise _too_large(limit, " after expansion")
     if not unpacker.eof:
         raise RestError("Content-Encoding: the gzip body ends too early")
     if unpacker.unused_data:
@@ -74,13 +69,13 @@ def expand(body: bytes, encoding: str, limit: int) -> bytes:
     return content
 
 
-def too_large(limit: int, when: str = "") -> RestError:
+def _too_large(limit: int, when: str = "") -> RestError:
     """Return the error for a body over the limit."""
     message = f"expected a body of at most {limit} bytes{when} (serve --max_body_mb)"
     return RestError(message, "RESOURCE_EXHAUSTED", status=413)
 
 
-async def disconnection(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client disconnects; the body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Predict requests, read by TensorFlow Serving's rules: the first of two equal keys counts."""
+"""Predict requests: a JSON body and a signature to input tensors, by TensorFlow Serving's rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_transformer.server.signature import Arrays, Signature
 
 
 @dataclass(frozen=True)
-class Request:
+class PredictRequest:
     """A request that fits its signature.
 
     Attributes:
@@ -29,8 +29,8 @@ class Request:
     rows: int
 
 
-def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
-    """Read a predict request.
+def decode(body: bytes, find: Callable[[str], Signature]) -> PredictRequest:
+    """Parse a predict request; of equal keys of an object, the first counts.
 
     Args:
         body: The body of the HTTP request.
@@ -42,7 +42,7 @@ def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     document = parse_json(body)
     if not isinstance(document, JsonObject):
         raise RestError(f"expected a JSON object, got {describe(document)}")
-    members = document.first()
+    members = document.first_values()
     name = members.get(b"signature_name", b"")
     if not isinstance(name, bytes):
         raise RestError(f"signature_name: expected a string, got {describe(name)}")
@@ -58,9 +58,9 @@ def decode(body: bytes, find: Callable[[str], Signature]) -> Request:
     else:
         inputs = _columns(members[b"inputs"], signature)
     _check_shapes(inputs, signature)
-    # A request without a batch dimension cannot be divided.
+    # Without a batch dimension, the request is one row, which cannot be divided.
     rows = next(iter(inputs.values())).shape[0] if signature.by_row else 1
-    return Request(signature, "row" if given == [b"instances"] else "column", inputs, rows)
+    return PredictRequest(signature, "row" if given == [b"instances"] else "column", inputs, rows)
 
 
 def _text(name: bytes) -> str:
@@ -73,11 +73,11 @@ def _rows(instances: Any, signature: Signature) -> Arrays:
     if not instances:
         raise RestError("instances: expected at least one, got an empty list")
     specs = signature.inputs
-    named = _is_row(instances[0])
+    named = _is_named(instances[0])
     if not named and len(specs) > 1:
         raise RestError(f"instances: expected objects with the keys {', '.join(sorted(specs))}")
     for number, instance in enumerate(instances):
-        if _is_row(instance) != named:
+        if _is_named(instance) != named:
             wanted = "an object" if named else "a value"
             raise RestError(f"instances[{number}]: expected {wanted} like the first one")
     columns = _by_name(instances, signature) if named else dict.fromkeys(specs, instances)
@@ -92,7 +92,7 @@ def _rows(instances: Any, signature: Signature) -> Arrays:
 
 
 def _by_name(instances: list[JsonObject], signature: Signature) -> dict[str, list[Any]]:
-    """Return the values of each input; keys end at a NUL, as in C."""
+    """Return the values of each input over all instances; keys end at a NUL, as in C."""
     columns: dict[str, list[Any]] = {name: [] for name in signature.inputs}
     for number, instance in enumerate(instances):
         keys = [_text(key.partition(b"\0")[0]) for key, _ in instance.members]
@@ -114,7 +114,7 @@ def _columns(inputs: Any, signature: Signature) -> Arrays:
             raise RestError(f"inputs: expected an object with the keys {', '.join(sorted(specs))}")
         ((name, spec),) = specs.items()
         return {name: to_array(inputs, spec, "inputs")}
-    members = inputs.first()
+    members = inputs.first_values()
     missing = sorted(name for name in specs if name.encode() not in members)
     if missing:
         raise RestError(f"inputs: {', '.join(missing)} is missing")
@@ -124,8 +124,8 @@ def _columns(inputs: Any, signature: Signature) -> Arrays:
     }
 
 
-def _is_row(value: Any) -> bool:
-    """Return whether an instance is an object with the inputs by name."""
+def _is_named(value: Any) -> bool:
+    """Return True for an instance that is an object with the inputs by name."""
     return isinstance(value, JsonObject) and not is_base64(value)
 
 

@@ -1,7 +1,6 @@
-"""JSON of predict replies, laid out as TensorFlow Serving does.
+"""Replies to predict requests: output tensors to JSON, byte for byte as TensorFlow Serving.
 
-The texts are the same, byte for byte, but for the order of the outputs: it is random in TensorFlow
-Serving and alphabetical here.
+Only the order of the outputs differs: alphabetical here, random in TensorFlow Serving.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _ESCAPES = {bytes([code]): rb"\u%04X" % code for code in range(32)} | {
 
 
 def encode(outputs: Arrays, layout: Literal["row", "column"]) -> bytes:
-    """Return the reply to a predict request.
+    """Format the reply to a predict request.
 
-    Strings are copied as they are, even where they are not UTF-8.
+    Strings are copied as they are, even if they are not UTF-8.
 
     Args:
         outputs: Outputs by name.
@@ -63,8 +62,8 @@ def _predictions(arrays: Arrays) -> bytes:
         rows = zip(*columns, strict=True)
         return _lines([_object(list(zip(arrays, row, strict=True)), 2) for row in rows], 1, b"[]")
     ((name, array),) = arrays.items()
-    # TensorFlow Serving switches to single lines after the opening bracket of such a list and back
-    # before the closing one.
+    # TensorFlow Serving writes the rows of a single output in one line, but breaks the line before
+    # the closing bracket.
     texts = b", ".join(_rows(name, array, 2))
     return b"[%b%b]" % (texts, _break(1)) if len(array) else b"[]"
 
@@ -86,7 +85,7 @@ def _rows(name: str, array: Array, depth: int) -> list[bytes]:
 
 
 def _groups(texts: list[bytes], array: Array, level: int) -> list[list[bytes]]:
-    """Divide the texts of a level into the lists of the level above."""
+    """Group the texts of dimension ``level`` by the list that holds them."""
     size = array.shape[level]
     lists = math.prod(array.shape[:level])
     return [texts[number * size : (number + 1) * size] for number in range(lists)]

@@ -1,4 +1,4 @@
-"""Gateway: checks requests, and passes them on to a TensorFlow Serving."""
+"""Gateway that checks requests before it passes them on to TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keras_transformer.server.app import HEADERS
-from keras_transformer.server.body import disconnection, read_body
+from keras_transformer.server.app import HEADERS, log_request
+from keras_transformer.server.body import read_body, wait_for_disconnect
 from keras_transformer.server.errors import Disconnected, RestError
+from keras_transformer.server.offload import run_by_size
 from keras_transformer.server.request_check import check_depth, check_request, decompress
-from keras_transformer.server.rest import error_reply, parse_path
+from keras_transformer.server.rest import error_reply, parse_path, raw_path
 from keras_transformer.server.servable import Servable
 from keras_transformer.server.settings import Address, ServeError, Settings
-from keras_transformer.server.upstream import Headers, Outgoing, Reply, Upstream
+from keras_transformer.server.upstream import Headers, Reply, Upstream, UpstreamRequest
 from keras_transformer.server.upstream_signatures import UpstreamSignatures
 
 log = logging.getLogger("keras_transformer.serve")
 
 Part = Reply | bytes | RestError | None
-"""Head of a reply, bytes of its body, an error, or None for its end."""
+"""The head of a reply, a chunk of its body, an error, or None at its end."""
 Parts = asyncio.Queue[Part]
 
 # Headers of one connection (RFC 9110, section 7.6.1), and those that the gateway sets itself.
@@ -36,24 +37,22 @@ _HOP_BY_HOP = frozenset(
     b"transfer-encoding upgrade".split()
 )
 _REPLACED = frozenset([b"host", b"content-length", b"expect"])
-# Bytes of a body above which a thread checks it.
-_LARGE = 65536
-# Parts of a reply that are read ahead of a slow client.
+# Greatest number of parts of a reply that wait for a slow client.
 _READ_AHEAD = 64
 
 
 class Gateway:
     """The gateway as an ASGI application.
 
-    Every POST is checked; a predict request is checked against the signature that the upstream
-    reports. A request that fits is passed on, and the reply comes back unchanged.
+    Every POST is checked, and a predict request also against the signature that the upstream
+    reports. A request that passes is sent to the upstream, whose reply is returned unchanged.
 
     Args:
         settings: ``upstream`` and the limits.
         log_requests: Whether to log every request.
     """
 
-    idle = True  # no thread works for a request: the model is elsewhere
+    idle = True  # the model runs elsewhere, so no thread has to be waited for at the end
 
     def __init__(self, settings: Settings, log_requests: bool = False) -> None:
         self.settings = settings
@@ -80,7 +79,7 @@ class Gateway:
         """Return the ASGI application."""
         return self
 
-    def greet(self, url: str) -> None:
+    def log_addresses(self, url: str) -> None:
         """Log both addresses."""
         log.info("serving %s as a gateway to %s", url, self.upstream.address)
 
@@ -89,61 +88,57 @@ class Gateway:
         started = time.perf_counter()
         status = 499  # stays if the client disconnects before the reply
 
-        async def noting(message: Message) -> None:
+        async def send_and_keep_status(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            outgoing = await self._checked(scope, receive)
-            await self._exchange(outgoing, receive, noting)
+            outgoing = await self._read_request(scope, receive)
+            await self._exchange(outgoing, receive, send_and_keep_status)
         except Disconnected:
             pass
         except RestError as error:
-            await _error(error)(scope, receive, noting)
+            await _error_response(error)(scope, receive, send_and_keep_status)
         except Exception as error:
             log.exception("a request cannot be checked")
             if status == 499:
-                failure = RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL")
-                await _error(failure)(scope, receive, noting)
+                await _error_response(_failure(error))(scope, receive, send_and_keep_status)
         finally:
             if self.log_requests:
-                path = scope.get("raw_path", b"").decode("latin-1")
-                milliseconds = (time.perf_counter() - started) * 1000
-                log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
+                log_request(scope, status, started)
 
-    async def _checked(self, scope: Scope, receive: Receive) -> Outgoing:
+    async def _read_request(self, scope: Scope, receive: Receive) -> UpstreamRequest:
         """Read and check a request.
 
-        Only POST has a body for TensorFlow Serving; other bodies are not passed on. A POST to a
-        path that the interface does not have is refused, and so is a target that is no path:
-        another parser might read it as a predict request.
+        TensorFlow Serving reads the body of a POST only, so other bodies are not passed on. A POST
+        to a path that the interface does not have is refused, and so is a target that is not a
+        path, because another parser might read it as a predict request.
         """
-        method = scope["method"]
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        method, path = scope["method"], raw_path(scope)
         if not path.startswith("/") or path.startswith("//"):
             raise RestError(f"expected a path such as /v1/models/NAME, got {path[:200]}")
         target = path.encode("latin-1")
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
-        headers = forwarded(scope["headers"], _REPLACED)
+        headers = end_to_end(scope["headers"], _REPLACED)
         if method != "POST":
-            return Outgoing(method, target, headers)
+            return UpstreamRequest(method, target, headers)
         action = parse_path(method, path)
         deadline = asyncio.get_running_loop().time() + self.settings.timeout_s
-        http = HttpRequest(scope).headers
-        limit = int(self.settings.max_body_mb * 2**20)
-        body = await read_body(http.get("content-length"), receive, limit, deadline)
-        # The upstream gets the bytes that are checked, so no second decoder may differ.
-        body = decompress(body, ", ".join(http.getlist("content-encoding")), limit)
+        received = HttpRequest(scope).headers
+        limit = self.settings.max_body_bytes
+        body = await read_body(received.get("content-length"), receive, limit, deadline)
+        # The upstream gets the very bytes that are checked: its decoder might differ from this one.
+        body = decompress(body, ", ".join(received.getlist("content-encoding")), limit)
         headers = [(name, value) for name, value in headers if name != b"content-encoding"]
         check_depth(body)
         if action.verb == "predict":
             await self._check_predict(path.rpartition(":")[0], body)
-        return Outgoing(method, target, headers, body)
+        return UpstreamRequest(method, target, headers, body)
 
     async def _check_predict(self, path: str, body: bytes) -> None:
-        """Check a predict request; a new version may have other signatures than the last one."""
+        """Check a predict request, again if a new version has other signatures."""
         servable = await self.signatures.get(path)
         try:
             await self._check(body, servable)
@@ -154,32 +149,29 @@ class Gateway:
             await self._check(body, newer)
 
     async def _check(self, body: bytes, servable: Servable) -> None:
-        arguments = (body, servable.signature, self.settings.max_text_kb * 1024)
-        if len(body) > _LARGE:
-            await asyncio.to_thread(check_request, *arguments)
-        else:
-            check_request(*arguments)
+        limit = self.settings.max_text_bytes
+        await run_by_size(len(body), check_request, body, servable.signature, limit)
 
-    async def _exchange(self, outgoing: Outgoing, receive: Receive, send: Send) -> None:
+    async def _exchange(self, outgoing: UpstreamRequest, receive: Receive, send: Send) -> None:
         """Send a request to the upstream, and its reply to the client.
 
         The reply is read ahead, so that a slow client does not keep a connection to the upstream.
         """
         parts: Parts = asyncio.Queue(_READ_AHEAD)
         reader = asyncio.create_task(self._read(outgoing, parts))
-        gone = asyncio.create_task(disconnection(receive))
+        disconnected = asyncio.create_task(wait_for_disconnect(receive))
         started = False
         try:
-            head = await _next(parts, gone)
+            head = await _next_part(parts, disconnected)
             if isinstance(head, RestError):
                 raise head
             if isinstance(head, Reply):
                 started = True
-                await send(_start(head))
+                await send(_start_message(head))
             while True:
-                part = await _next(parts, gone)
+                part = await _next_part(parts, disconnected)
                 if isinstance(part, RestError):
-                    # Too late for a status: the client sees a reply that breaks off.
+                    # The status is sent already, so the reply just breaks off.
                     log.warning("%s: %s", self.upstream.address, part)
                     return
                 body = part if isinstance(part, bytes) else b""
@@ -196,11 +188,11 @@ class Gateway:
                 raise
             raise RestError("the server stopped before the answer", "UNAVAILABLE") from None
         finally:
-            gone.cancel()
+            disconnected.cancel()
             reader.cancel()
 
-    async def _read(self, outgoing: Outgoing, parts: Parts) -> None:
-        """Put the head of the reply, the parts of its body, and an end into a queue."""
+    async def _read(self, outgoing: UpstreamRequest, parts: Parts) -> None:
+        """Put the head of a reply, the chunks of its body, and an end or an error into a queue."""
         deadline = asyncio.get_running_loop().time() + self.settings.timeout_s
         try:
             async with self.upstream.request(outgoing, deadline) as reply:
@@ -213,7 +205,7 @@ class Gateway:
             await parts.put(error)
         except Exception as error:  # without it the client would wait forever
             log.exception("a request cannot be passed on")
-            await parts.put(RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL"))
+            await parts.put(_failure(error))
 
 
 def refuse_loop(upstream: Address, bound: socket.socket) -> None:
@@ -252,41 +244,46 @@ def _is_of_this_machine(family: int, host: str | int) -> bool:
     return True
 
 
-def forwarded(headers: Headers, without: frozenset[bytes] = frozenset()) -> Headers:
-    """Return the headers that a proxy passes on.
+def end_to_end(headers: Headers, excluded: frozenset[bytes] = frozenset()) -> Headers:
+    """Return the headers that a proxy passes on: those that are not of one connection.
 
     Args:
         headers: Names in lower case.
-        without: More headers to leave out.
+        excluded: Names of further headers to leave out.
     """
     named = b",".join(value for name, value in headers if name == b"connection")
-    dropped = _HOP_BY_HOP | without | {name.strip().lower() for name in named.split(b",")}
+    dropped = _HOP_BY_HOP | excluded | {name.strip().lower() for name in named.split(b",")}
     return [(name, value) for name, value in headers if name not in dropped]
 
 
-def _error(error: RestError) -> Response:
+def _failure(error: Exception) -> RestError:
+    """Return the error for the client after a defect of the gateway."""
+    return RestError(f"the gateway failed: {type(error).__name__}", "INTERNAL")
+
+
+def _error_response(error: RestError) -> Response:
     """Return a reply of the gateway itself."""
     reply = error_reply(error)
     reply.headers.update(HEADERS | {"Date": email.utils.formatdate(usegmt=True)})
     return reply
 
 
-def _start(reply: Reply) -> Message:
-    headers = forwarded(reply.headers)
+def _start_message(reply: Reply) -> Message:
+    headers = end_to_end(reply.headers)
     return {"type": "http.response.start", "status": reply.status, "headers": headers}
 
 
-async def _next(parts: Parts, gone: asyncio.Task[None]) -> Part:
-    """Wait for a part of the reply.
+async def _next_part(parts: Parts, disconnected: asyncio.Task[None]) -> Part:
+    """Wait for the next part of the reply.
 
     Raises:
-        Disconnected: The client disconnected before.
+        Disconnected: The client disconnected first.
     """
     if not parts.empty():
         return parts.get_nowait()
     task = asyncio.ensure_future(parts.get())
     try:
-        await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, disconnected], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise Disconnected
         return task.result()

@@ -1,7 +1,7 @@
 """Numbers of JSON texts, read and written bit for bit as TensorFlow Serving does.
 
-rapidjson 1.1 reads a number in floating point, digit by digit. Its result is sometimes a few units
-in the last place off the nearest float64: 7.038531e-26 becomes 7.038530999999999e-26.
+rapidjson 1.1 reads a number in floating point, digit by digit. Its result may be a few units in the
+last place off the nearest float64: 7.038531e-26 becomes 7.038530999999999e-26.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ NUMBER = rb"-?(?:0|[1-9][0-9]*|NaN|Inf(?:inity)?)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 _PARTS = re.compile(
     rb"(-)?([0-9]*)(NaN|Inf)?(?:inity)?(?:\.([0-9]+))?(?:[eE]([+-]?)([0-9]+))?", re.DOTALL
 )
-# The significand and the power of ten are exact in float64, so that their quotient is the nearest.
-_SHORT = re.compile(rb"-?[0-9]{1,8}\.[0-9]{1,7}")
+# Significand and power of ten are exact in float64, so their quotient is the nearest one.
+_SHORT_DECIMAL = re.compile(rb"-?[0-9]{1,8}\.[0-9]{1,7}")
 _POWERS = [float(f"1e{exponent}") for exponent in range(309)]
-_EXACT = 2**53 - 1  # significands up to here are collected as integers
-_DIGITS = 17  # of a significand; further ones of the fraction are skipped
+_MAX_EXACT = 2**53 - 1  # significands up to here are collected as integers
+_MAX_DIGITS = 17  # of a significand; further digits of the fraction are skipped
 _TENTH_OF_LARGEST = 1.7976931348623157e307
 
 
@@ -34,15 +34,15 @@ def read_number(text: bytes) -> int | float:
     Raises:
         OverflowError: The number is too large for rapidjson.
     """
-    if _SHORT.fullmatch(text):
+    if _SHORT_DECIMAL.fullmatch(text):
         return float(text)
     found = _PARTS.fullmatch(text)
     if found is None:
         raise ValueError(f"expected a number, got {text[:40]!r}")
     minus, whole, special, fraction, sign, exponent = found.groups()
     if special and fraction is None and exponent is None:
-        size = float(special.decode())
-        return -size if minus else size
+        magnitude = float(special.decode())
+        return -magnitude if minus else magnitude
     value, digits = _whole(whole or b"0", 2**63 if minus else 2**64 - 1)
     if fraction is None and exponent is None:
         return -value if minus else value
@@ -50,12 +50,17 @@ def read_number(text: bytes) -> int | float:
     if fraction is not None:
         value, scale = _with_fraction(value, digits, fraction)
     power = scale + _exponent(sign == b"-", exponent or b"0", 308 - scale)
-    size = _scaled(float(value), power)
-    return -size if minus else size
+    magnitude = _scaled(float(value), power)
+    return -magnitude if minus else magnitude
 
 
 def _whole(text: bytes, largest: int) -> tuple[int | float, int]:
-    """Return the digits before the point, and how many of them were collected as an integer."""
+    """Read the digits before the point.
+
+    Returns:
+        Their value, and the number of digits that count towards ``_MAX_DIGITS``: as in rapidjson,
+        those collected as an integer of up to ``largest``, less the first one.
+    """
     length = min(len(text), 20)
     while int(text[:length]) > largest:
         length -= 1
@@ -70,17 +75,26 @@ def _whole(text: bytes, largest: int) -> tuple[int | float, int]:
 
 
 def _with_fraction(value: int | float, digits: int, fraction: bytes) -> tuple[float, int]:
-    """Return the significand with the digits behind the point, and its power of ten."""
+    """Append the digits behind the point.
+
+    Args:
+        value: Value of the digits before the point.
+        digits: Number of those that count, from ``_whole``.
+        fraction: The digits behind the point.
+
+    Returns:
+        The significand, and the power of ten by which to multiply it.
+    """
     taken = 0
     if isinstance(value, int):
         if value == 0:  # leading zeros change the power of ten only
             taken = len(fraction) - len(fraction.lstrip(b"0"))
-        while taken < len(fraction) and value <= _EXACT:
+        while taken < len(fraction) and value <= _MAX_EXACT:
             value = value * 10 + (fraction[taken] - 48)
             taken += 1
             digits += 1
     value = float(value)
-    while taken < len(fraction) and digits < _DIGITS:
+    while taken < len(fraction) and digits < _MAX_DIGITS:
         value = value * 10.0 + (fraction[taken] - 48)
         taken += 1
         digits += value > 0.0
@@ -88,7 +102,8 @@ def _with_fraction(value: int | float, digits: int, fraction: bytes) -> tuple[fl
 
 
 def _exponent(negative: bool, text: bytes, largest: int) -> int:
-    # Python does not convert thousands of digits; so many mean infinity or zero anyway.
+    """Read an exponent; only a positive one can be too large."""
+    # Python does not convert thousands of digits; such exponents mean infinity or zero anyway.
     exponent = int(text.lstrip(b"0")[:18] or b"0")
     if negative:
         return -exponent
@@ -107,17 +122,17 @@ def _scaled(value: float, power: int) -> float:
 
 
 def format_floats(array: Array) -> list[str]:
-    """Return the texts of a flat float32 or float64 array.
+    """Format the values of a flat float32 or float64 array.
 
-    A number has six digits, or as many as each value of its type needs (9 or 17) where six do not
-    suffice to read it again.
+    A number has six significant digits if they read back as the same number. Otherwise it has 9
+    (float32) or 17 (float64), which always do.
     """
     digits = 9 if array.dtype == np.float32 else 17
     values = array.tolist()
     short = [f"{value:g}" for value in values]
     same = np.array(short, dtype=np.float64).astype(array.dtype) == array
     return [
-        _plain(text if equal else f"{value:.{digits}g}")
+        _as_json(text if equal else f"{value:.{digits}g}")
         for text, equal, value in zip(short, same.tolist(), values, strict=True)
     ]
 
@@ -125,7 +140,8 @@ def format_floats(array: Array) -> list[str]:
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def _plain(text: str) -> str:
+def _as_json(text: str) -> str:
+    """Return a number of Python's format as TensorFlow Serving writes it."""
     if "." in text or "e" in text:
         return text
     return _NOT_FINITE.get(text) or f"{text}.0"

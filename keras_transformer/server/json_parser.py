@@ -1,8 +1,8 @@
-"""JSON parser that takes and refuses what rapidjson 1.1 does in TensorFlow Serving.
+"""JSON parser that accepts and refuses the same texts as rapidjson 1.1 in TensorFlow Serving.
 
-The first value of a text counts; what is behind it is not read. Strings are bytes and need not be
-UTF-8. ``NaN``, ``Inf`` and ``Infinity`` are numbers. A second half of a surrogate pair may stand
-alone, a first half may not. Time and memory are linear in the text, and nesting takes no stack.
+The first value of a text counts; anything behind it is ignored. Strings are bytes and need not be
+UTF-8. ``NaN``, ``Inf`` and ``Infinity`` are numbers. The second half of a surrogate pair may stand
+alone, the first half may not. Time and memory are linear in the text, and nesting takes no stack.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTEGER = rb"(-?(?:0|[1-9][0-9]{0,17}+)(?![0-9.eE]))"
 _VALUE = re.compile(
     _SPACE + rb"(?:%b|%b|(%b)|(true|false|null)|([\[{]))" % (_STRING, _INTEGER, NUMBER) + _SPACE
 )
-_PLAIN, _ESCAPED, _SHORT, _NUMBER, _WORD, _OPEN = range(1, 7)  # groups of _VALUE
+_PLAIN, _ESCAPED, _SHORT_INTEGER, _NUMBER, _WORD, _OPEN = range(1, 7)  # groups of _VALUE
 _KEY = re.compile(_SPACE + rb"(?:" + _STRING + rb")" + _SPACE + rb":")
 _SPACES = re.compile(_SPACE)
 _COMMA, _END_LIST, _END_OBJECT = b",]}"
@@ -45,7 +45,7 @@ class JsonObject:
 
     members: list[tuple[bytes, Any]] = field(default_factory=list)
 
-    def first(self) -> dict[bytes, Any]:
+    def first_values(self) -> dict[bytes, Any]:
         """Return the values by key; the first of equal keys counts."""
         return dict(reversed(self.members))
 
@@ -69,16 +69,25 @@ def parse_json(body: bytes) -> Any:
 
 
 class _Parser:
-    """State of a parse: the open lists and objects, and the keys of the open objects."""
+    """State of a parse.
+
+    Attributes:
+        body: The text; all places are offsets in it.
+        open: The open lists and objects, outermost first.
+        keys: For each open object, the key of the value that is being read.
+        top: The innermost open list or object.
+        root: The finished value.
+    """
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.open: list[list[Any] | JsonObject] = []
         self.keys: list[bytes] = []
-        self.top: list[Any] | JsonObject | None = None  # the last open one
+        self.top: list[Any] | JsonObject | None = None
         self.root: Any = None
 
     def parse(self, at: int) -> Any:
+        """Parse the value at a place."""
         body, match, size = self.body, _VALUE.match, len(self.body)
         while True:
             found = match(body, at)
@@ -95,10 +104,10 @@ class _Parser:
                 value, at = opened, _skip_space(body, at + 1)
             elif kind == _PLAIN:
                 value = found[_PLAIN]
-            elif kind == _SHORT:
-                value = int(found[_SHORT])
+            elif kind == _SHORT_INTEGER:
+                value = int(found[_SHORT_INTEGER])
             else:
-                value = self._rare(found)
+                value = self._less_frequent(found)
             if type(self.top) is list and at < size and body[at] == _COMMA:
                 self.top.append(value)  # the most frequent case, without a call
                 at += 1
@@ -107,8 +116,8 @@ class _Parser:
             if self.top is None:
                 return self.root
 
-    def _rare(self, found: re.Match[bytes]) -> Any:
-        """Return a string with backslashes, a number that is no short integer, or a word."""
+    def _less_frequent(self, found: re.Match[bytes]) -> Any:
+        """Return a string with backslashes, a number that is not a short integer, or a word."""
         kind = found.lastindex
         if kind == _WORD:
             return _WORDS[found[_WORD]]
@@ -138,7 +147,7 @@ class _Parser:
         return _ESCAPE.sub(replace, text)
 
     def _enter(self, opened: list[Any] | JsonObject, at: int) -> int:
-        """Open a list or object that is not empty; return the place of its first value."""
+        """Open a non-empty list or object; return the place of its first value."""
         self.open.append(opened)
         self.top = opened
         return at if type(opened) is list else self._key(at)

@@ -1,4 +1,4 @@
-"""Arrays of nested JSON lists, by TensorFlow Serving's rules.
+"""Arrays from nested JSON lists, by TensorFlow Serving's rules.
 
 The first elements determine the shape, and all others must have it. Numbers are rounded to float32
 and float64, and integers are cut to 8 and 16 bits.
@@ -19,7 +19,7 @@ from keras_transformer.server.signature import Array, Spec
 
 _MAX_RANK = 64  # of a NumPy array; TensorFlow's is 254
 _PADDED = re.compile(rb"([A-Za-z0-9+/]*)([=.]*)")
-_SPACES = b" \t\n\v\f\r"  # in base64
+_SPACES = b" \t\n\v\f\r"  # ignored in base64
 _TYPES: dict[str, tuple[set[type], str]] = {
     "string": ({bytes, JsonObject}, 'a string or {"b64": ...}'),
     "bool": ({bool}, "true or false"),
@@ -30,11 +30,11 @@ _TYPES: dict[str, tuple[set[type], str]] = {
         for name in ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
     },
 }
-_SHORT = ("int8", "int16", "uint8")  # cut from int32
+_NARROW = ("int8", "int16", "uint8")  # cut from int32
 
 
 def to_array(value: Any, spec: Spec, where: str) -> Array:
-    """Return the array of a nested list.
+    """Convert a nested list to an array.
 
     Args:
         value: Value from ``parse_json``.
@@ -42,8 +42,8 @@ def to_array(value: Any, spec: Spec, where: str) -> Array:
         where: Name of the value in messages.
 
     Raises:
-        RestError: The lists have no common shape, are deeper than the input, or hold a value of a
-            wrong type.
+        RestError: The lists are not of the shape of the first ones, are deeper than the input, or
+            hold a value of a wrong type.
     """
     shape: list[int] = []
     first = value
@@ -51,9 +51,9 @@ def to_array(value: Any, spec: Spec, where: str) -> Array:
         shape.append(len(first))
         first = first[0] if first else None
     if spec.dtype not in _TYPES and 0 not in shape:
-        # TensorFlow Serving finds the missing conversion only where there is a value.
+        # TensorFlow Serving needs the missing conversion only if there is a value.
         code = "INVALID_ARGUMENT" if isinstance(first, JsonObject) else "UNIMPLEMENTED"
-        raise RestError(f"{where}: the type {spec.dtype} cannot be given in JSON", code)
+        raise _no_json_form(spec.dtype, where, code)
     rank = _MAX_RANK if spec.shape is None else len(spec.shape)
     if len(shape) > rank:
         raise RestError(f"{where}: expected lists {rank} deep, got {len(shape)} deep")
@@ -74,7 +74,13 @@ def _flatten(value: Any, shape: list[int], where: str) -> list[Any]:
 
 
 def _place(where: str, number: int, shape: list[int]) -> str:
-    """Return the name of an element of a flat list."""
+    """Return the name of an element in messages.
+
+    Args:
+        where: Name of the array.
+        number: Index of the element in the flat list.
+        shape: Shape of the array.
+    """
     return where + "".join(f"[{index}]" for index in np.unravel_index(number, shape))
 
 
@@ -87,37 +93,48 @@ def _convert(values: list[Any], dtype: str, shape: list[int], where: str) -> Arr
         place = _place(where, number, shape)
         raise RestError(f"{place}: expected {wanted}, got {describe(values[number])}")
     if dtype == "string":
-        decoded = [v if type(v) is bytes else _from_base64(v) for v in values]
-        if None in decoded:
-            number = decoded.index(None)
-            given = values[number].first().get(b"b64")
-            shown = describe(given if is_base64(values[number]) else values[number])
-            raise RestError(f"{_place(where, number, shape)}: expected base64, got {shown}")
-        texts = np.empty(len(decoded), dtype=object)
-        texts[:] = decoded
-        return texts
+        return _strings(values, shape, where)
     if types == {int}:
-        limits = np.iinfo("int32" if dtype in _SHORT else dtype)
-        if values and not limits.min <= min(values) <= max(values) <= limits.max:
-            number = next(n for n, v in enumerate(values) if not limits.min <= v <= limits.max)
-            place = _place(where, number, shape)
-            span = f"a number from {limits.min} to {limits.max}"
-            raise RestError(f"{place}: expected {span}, got {values[number]}")
-        return np.array(values, limits.dtype).astype(dtype)
+        return _integers(values, dtype, shape, where)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
         return np.array(values, np.bool_ if dtype == "bool" else np.float64).astype(dtype)
+
+
+def _strings(values: list[bytes | JsonObject], shape: list[int], where: str) -> Array:
+    decoded = [value if isinstance(value, bytes) else _from_base64(value) for value in values]
+    if None in decoded:
+        number = decoded.index(None)
+        value: Any = values[number]
+        found = describe(value.first_values()[b"b64"] if is_base64(value) else value)
+        raise RestError(f"{_place(where, number, shape)}: expected base64, got {found}")
+    texts = np.empty(len(decoded), dtype=object)
+    texts[:] = decoded
+    return texts
+
+
+def _integers(values: list[int], dtype: str, shape: list[int], where: str) -> Array:
+    limits = np.iinfo("int32" if dtype in _NARROW else dtype)
+    if values and not limits.min <= min(values) <= max(values) <= limits.max:
+        number = next(n for n, v in enumerate(values) if not limits.min <= v <= limits.max)
+        expected = f"a number from {limits.min} to {limits.max}"
+        place = _place(where, number, shape)
+        raise RestError(f"{place}: expected {expected}, got {values[number]}")
+    return np.array(values, limits.dtype).astype(dtype)
 
 
 def _numpy_type(dtype: str, where: str) -> np.dtype[Any]:
     try:
         return np.dtype(dtype)
     except TypeError:
-        message = f"{where}: the type {dtype} cannot be given in JSON"
-        raise RestError(message, "UNIMPLEMENTED") from None
+        raise _no_json_form(dtype, where, "UNIMPLEMENTED") from None
+
+
+def _no_json_form(dtype: str, where: str, code: str) -> RestError:
+    return RestError(f"{where}: the type {dtype} cannot be given in JSON", code)
 
 
 def is_base64(value: Any) -> bool:
-    """Return whether a value is an object ``{"b64": "..."}``."""
+    """Return True for an object ``{"b64": "..."}``."""
     if not isinstance(value, JsonObject) or len(value.members) != 1:
         return False
     key, content = value.members[0]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_transformer.server.body import expand
-from keras_transformer.server.decode import Request, decode
+from keras_transformer.server.body import gunzip
+from keras_transformer.server.decode import PredictRequest, decode
 from keras_transformer.server.errors import RestError
-from keras_transformer.server.signature import Signature
+from keras_transformer.server.signature import Arrays, Signature
 
 MAX_DEPTH = 64
 """Deepest nesting of a body; a request of the interface has at most 4 levels and its rank."""
@@ -18,11 +18,11 @@ _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 
 
-def check_request(body: bytes, find: Callable[[str], Signature], max_text: int) -> Request:
-    """Check a predict request as the local server does; the batch must not be empty either.
+def check_request(body: bytes, find: Callable[[str], Signature], max_text: int) -> PredictRequest:
+    """Check a predict request that TensorFlow Serving will run.
 
-    TensorFlow Serving keeps an empty batch in its queue until the time limit, and a wrong shape
-    fails all requests of its batch.
+    It keeps an empty batch in its queue until the time limit, and a request of a wrong shape fails
+    all requests that are batched with it.
 
     Args:
         body: The body of the HTTP request.
@@ -30,27 +30,42 @@ def check_request(body: bytes, find: Callable[[str], Signature], max_text: int) 
         max_text: Greatest number of bytes of a text.
 
     Raises:
-        RestError: The request is refused.
+        RestError: The request does not fit its signature, has an empty input or too long a text.
     """
     request = decode(body, find)
     for name, array in request.inputs.items():
         if array.size == 0:
             raise RestError(f"{name}: expected at least one value, got an empty list")
+    check_texts(request.inputs, max_text)
+    return request
+
+
+def check_texts(inputs: Arrays, limit: int) -> None:
+    """Refuse texts so long that their tokenization would block a thread for seconds.
+
+    Args:
+        inputs: Inputs by name.
+        limit: Greatest number of bytes of a text.
+
+    Raises:
+        RestError: A text is longer.
+    """
+    for name, array in inputs.items():
         texts = array.ravel().tolist() if array.dtype == object else []
         longest = max(map(len, texts), default=0)
-        if longest > max_text:
+        if longest > limit:
             raise RestError(
-                f"{name}: expected texts of at most {max_text} bytes, got one of {longest}",
+                f"{name}: expected texts of at most {limit} bytes, got one of {longest} "
+                "(serve --max_text_kb; TF Serving itself has no such limit)",
                 "RESOURCE_EXHAUSTED",
                 413,
             )
-    return request
 
 
 def check_depth(body: bytes) -> None:
     """Refuse deep nesting, which overflows the stack of recursive parsers.
 
-    The count is exact up to the first error of a body, and a parser goes no further.
+    The count is exact up to the first syntax error of a body, where every parser stops.
 
     Raises:
         RestError: More than ``MAX_DEPTH`` levels.
@@ -67,7 +82,7 @@ def check_depth(body: bytes) -> None:
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
-    """Return the body without its content encoding.
+    """Undo the content encoding of a body; unlike the local server, refuse unknown ones.
 
     Args:
         body: The body as sent.
@@ -84,4 +99,4 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
         raise RestError(
             f"Content-Encoding: expected gzip or none, got {encoding[:40]!r}", status=415
         )
-    return expand(body, "gzip", limit)
+    return gunzip(body, limit)

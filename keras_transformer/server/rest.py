@@ -15,11 +15,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from keras_transformer.server.batching import Batcher
-from keras_transformer.server.body import disconnection, expand, read_body
-from keras_transformer.server.decode import Request, decode
+from keras_transformer.server.body import gunzip, read_body, wait_for_disconnect
+from keras_transformer.server.decode import decode
 from keras_transformer.server.encode import encode
 from keras_transformer.server.errors import Disconnected, RestError
 from keras_transformer.server.metrics import Metrics
+from keras_transformer.server.offload import run_by_size
+from keras_transformer.server.request_check import check_texts
 from keras_transformer.server.settings import Settings
 from keras_transformer.server.signature import Arrays
 from keras_transformer.server.versions import Version, Versions
@@ -27,8 +29,6 @@ from keras_transformer.server.versions import Version, Versions
 _MODEL = r"(?i:/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICT = re.compile(_MODEL + r":(?P<verb>classify|regress|predict))", re.ASCII)
 _STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?)", re.ASCII)
-# Bytes of a body, or values of a reply, above which a thread reads or writes the JSON.
-_LARGE = 65536
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ def parse_path(method: str, path: str) -> Target:
     return Target(_unquoted(parts["name"]), version, label, verb.lower())
 
 
+def raw_path(scope: Scope) -> str:
+    """Return the path of a request as sent, with percent-encoding, a byte for each character."""
+    encoded: bytes = scope.get("raw_path", scope["path"].encode())
+    return encoded.decode("latin-1")
+
+
 def _unquoted(text: str) -> str:
     return unquote_to_bytes(text).decode("utf-8", "replace")
 
@@ -99,7 +105,7 @@ class Rest:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reply to one request."""
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        path = raw_path(scope)
         if scope.get("query_string"):
             # TensorFlow Serving takes the query for a part of the path.
             path += "?" + scope["query_string"].decode("latin-1")
@@ -146,13 +152,13 @@ class Rest:
         started = time.perf_counter()
         code = "INTERNAL"
         try:
-            limit = int(self.settings.max_body_mb * 2**20)
+            limit = self.settings.max_body_bytes
             deadline = asyncio.get_running_loop().time() + self.settings.timeout_s
             headers = HttpRequest(scope).headers
             body = await read_body(headers.get("content-length"), receive, limit, deadline)
-            encoding = headers.get("content-encoding", "")
-            if "gzip" in encoding:
-                body = await asyncio.to_thread(expand, body, encoding, limit)
+            # As in TensorFlow Serving: an encoding that names gzip is undone, others are ignored.
+            if "gzip" in headers.get("content-encoding", ""):
+                body = await asyncio.to_thread(gunzip, body, limit)
             reply = await self._run(target, body, receive, deadline)
             code = "OK"
             return reply
@@ -167,41 +173,22 @@ class Rest:
 
     async def _run(self, target: Target, body: bytes, receive: Receive, deadline: float) -> bytes:
         with self.versions.get(target.version, target.label).use() as servable:
-            # Large bodies in a thread: the event loop must not wait for them.
-            if len(body) > _LARGE:
-                request = await asyncio.to_thread(decode, body, servable.signature)
-            else:
-                request = decode(body, servable.signature)
-            self._check_texts(request)
+            request = await run_by_size(len(body), decode, body, servable.signature)
+            check_texts(request.inputs, self.settings.max_text_bytes)
             self.metrics.examples.observe(request.rows)
             job = self.batcher.submit(servable, request)
             try:
                 outputs = await self._wait(job.outputs, receive, deadline)
             finally:
                 self.batcher.drop(job)
-        if sum(array.size for array in outputs.values()) > _LARGE:
-            return await asyncio.to_thread(encode, outputs, request.layout)
-        return encode(outputs, request.layout)
-
-    def _check_texts(self, request: Request) -> None:
-        """Refuse texts so long that their tokenization would block a thread for seconds."""
-        limit = self.settings.max_text_kb * 1024
-        for name, array in request.inputs.items():
-            texts = array.ravel().tolist() if array.dtype == object else []
-            longest = max(map(len, texts), default=0)
-            if longest > limit:
-                raise RestError(
-                    f"{name}: expected texts of at most {limit} bytes, got one of {longest} "
-                    "(serve --max_text_kb; TF Serving itself has no such limit)",
-                    "RESOURCE_EXHAUSTED",
-                    413,
-                )
+        values = sum(array.size for array in outputs.values())
+        return await run_by_size(values, encode, outputs, request.layout)
 
     async def _wait(
         self, outputs: asyncio.Future[Any], receive: Receive, deadline: float
     ) -> Arrays:
-        """Wait for the outputs, a disconnection of the client or the deadline."""
-        gone: asyncio.Future[Any] = asyncio.ensure_future(disconnection(receive))
+        """Wait for the outputs, the client's disconnect or the deadline."""
+        gone: asyncio.Future[Any] = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
             left = deadline - asyncio.get_running_loop().time()
             await asyncio.wait(

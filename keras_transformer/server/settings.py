@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from keras_transformer.errors import UserError
-from keras_transformer.field_types import shown
+from keras_transformer.field_types import format_value
 from keras_transformer.serving.settings import MAX_VERSION
 from keras_transformer.serving.version_folder import MODEL_NAME, is_model_name, version_number
 from keras_transformer.system import core_count
-from keras_transformer.validation import PROCESSES, between, check_fields, option
+from keras_transformer.validation import MAX_PROCESSES, between, check_fields, option
 
 SAVED_MODEL = "saved_model.pb"
 MAX_KIB = 1 << 20
@@ -59,9 +59,9 @@ class Settings:
     """Greatest number of rows in a batch; a larger request is divided into chunks."""
     batch_timeout_ms: float = option(0.0, between(0, 3_600_000))
     """Time that an incomplete batch waits for more rows."""
-    batches: int = option(0, between(0, PROCESSES))
+    batches: int = option(0, between(0, MAX_PROCESSES))
     """Number of batches that run at the same time; 0: one per processor core."""
-    threads: int = option(1, between(1, PROCESSES))
+    threads: int = option(1, between(1, MAX_PROCESSES))
     """Threads per operation; 1 is fastest if batches keep all cores busy."""
     max_queue: int = option(4096, between(1, MAX_ROWS))
     """Greatest number of waiting rows; further requests get 503."""
@@ -85,7 +85,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.name and not is_model_name(self.name):
-            raise ServeError(f"name: expected {MODEL_NAME}, got {shown(self.name)}")
+            raise ServeError(f"name: expected {MODEL_NAME}, got {format_value(self.name)}")
         Policy.parse(self.versions)
         if self.upstream:
             Address.parse(self.upstream)
@@ -96,6 +96,16 @@ class Settings:
         for item in fields(self):
             if item.name in _ONLY_LOCAL and getattr(self, item.name) != item.default:
                 raise ServeError(f"{item.name}: has no effect with --upstream; leave it out")
+
+    @property
+    def max_text_bytes(self) -> int:
+        """Return the limit of a text in bytes."""
+        return self.max_text_kb * 1024
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Return the limit of a body in bytes."""
+        return int(self.max_body_mb * 2**20)
 
     @property
     def batches_at_once(self) -> int:
@@ -131,7 +141,9 @@ class Address:
             parts, port = urlsplit(""), None
         bare = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
         if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not bare:
-            without_password = shown(re.sub(r"//.*@", "//...@", text))  # it stays out of logs
+            without_password = format_value(
+                re.sub(r"//.*@", "//...@", text)
+            )  # it stays out of logs
             raise ServeError(f"upstream: expected http://HOST:PORT, got {without_password}")
         tls = parts.scheme == "https"
         return cls(parts.hostname, port or (443 if tls else 80), tls)
@@ -170,7 +182,7 @@ class Policy:
             return cls(newest=text == "latest")
         if not re.fullmatch(r"\d{1,19}(,\d{1,19})*", text, re.ASCII):
             raise ServeError(
-                f"versions: expected latest, all or numbers such as 3,4, got {shown(text)}"
+                f"versions: expected latest, all or numbers such as 3,4, got {format_value(text)}"
             )
         return cls(numbers=frozenset(int(number) for number in text.split(",")))
 
@@ -190,10 +202,10 @@ def parse_labels(pairs: Sequence[str]) -> dict[str, int]:
         found = re.fullmatch(r"([^/:=\s]+)=(\d{1,19})", pair, re.ASCII)
         if not found:
             raise ServeError(
-                f"label: expected a name and a version such as stable=3, got {shown(pair)}"
+                f"label: expected a name and a version such as stable=3, got {format_value(pair)}"
             )
         if found[1] in labels:
-            raise ServeError(f"label: {shown(found[1])} is given twice")
+            raise ServeError(f"label: {format_value(found[1])} is given twice")
         labels[found[1]] = int(found[2])
     return labels
 

@@ -22,18 +22,18 @@ Headers = list[tuple[bytes, bytes]]
 _READ = 65536
 # Below the idle timeout of servers, which would close the connection while a request is sent.
 _IDLE_S = 15.0
-_BROKEN = (OSError, EOFError, h11.RemoteProtocolError)
+_CONNECTION_ERRORS = (OSError, EOFError, h11.RemoteProtocolError)
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class UpstreamRequest:
     """A request to the server.
 
     Attributes:
         method: HTTP method.
         target: Path and query as they are sent.
         headers: Headers without Host and Content-Length.
-        body: The whole body; None: none at all.
+        body: The whole body; None: a request without a body.
     """
 
     method: str
@@ -43,7 +43,13 @@ class Outgoing:
 
 
 class _Connection:
-    """A connection; it carries one request at a time."""
+    """A connection, which carries one request at a time.
+
+    Attributes:
+        reused: It has carried a request before the current one.
+        received: Bytes of the reply to the current request have come.
+        idle_since: Time of the last reply's end, by `time.monotonic`.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -51,15 +57,15 @@ class _Connection:
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=_READ)
         self.reused = False
         self.received = False
-        self.since = time.monotonic()
+        self.idle_since = time.monotonic()
 
     @property
     def alive(self) -> bool:
-        """Return whether the server keeps the connection open, as far as is known."""
-        idle = time.monotonic() - self.since
+        """Return False if the server has closed the connection, or may do so now."""
+        idle = time.monotonic() - self.idle_since
         return idle < _IDLE_S and not self._reader.at_eof() and not self._writer.is_closing()
 
-    async def send(self, outgoing: Outgoing, host: bytes) -> None:
+    async def send(self, outgoing: UpstreamRequest, host: bytes) -> None:
         """Send a whole request."""
         self.received = False
         headers = [(b"host", host), *outgoing.headers]
@@ -79,7 +85,7 @@ class _Connection:
         """Return the next part of the reply.
 
         Raises:
-            EOFError: The server has left HTTP.
+            EOFError: The server has switched to another protocol.
         """
         while True:
             event = self._protocol.next_event()
@@ -92,12 +98,12 @@ class _Connection:
             self._protocol.receive_data(data)
 
     def finish(self) -> bool:
-        """Prepare for the next request; return whether there can be one."""
+        """Prepare for the next request; return False if the connection cannot carry another one."""
         states = {self._protocol.our_state, self._protocol.their_state}
         if states != {h11.DONE}:
             return False
         self._protocol.start_next_cycle()
-        self.reused, self.since = True, time.monotonic()
+        self.reused, self.idle_since = True, time.monotonic()
         return True
 
     def close(self) -> None:
@@ -107,7 +113,7 @@ class _Connection:
 
 @dataclass
 class Reply:
-    """The reply of the server; its body is read by ``chunks``.
+    """The reply of the server; ``chunks`` or ``read`` reads its body.
 
     Attributes:
         status: HTTP status.
@@ -117,21 +123,21 @@ class Reply:
     status: int
     headers: Headers
     _connection: _Connection
-    _limit_s: float
+    _read_timeout_s: float
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the parts of the body.
+        """Yield the chunks of the body.
 
         Raises:
-            RestError: The body breaks off, or its next part does not come in time.
+            RestError: The body breaks off, or its next chunk does not come in time.
         """
         while True:
             try:
-                async with asyncio.timeout(self._limit_s):
+                async with asyncio.timeout(self._read_timeout_s):
                     event = await self._connection.next_event()
             except TimeoutError:
                 raise RestError("the reply of the model server stopped", "UNKNOWN", 504) from None
-            except _BROKEN:
+            except _CONNECTION_ERRORS:
                 raise RestError("the reply of the model server broke off", "UNKNOWN", 502) from None
             if not isinstance(event, h11.Data):
                 return
@@ -158,15 +164,15 @@ class Upstream:
         address: The server.
         connections: Greatest number of connections.
         connect_s: Time limit of a connection attempt.
-        limit_s: Longest time between two parts of a reply's body.
+        read_timeout_s: Longest time between two chunks of a reply's body.
     """
 
     def __init__(
-        self, address: Address, connections: int, connect_s: float, limit_s: float
+        self, address: Address, connections: int, connect_s: float, read_timeout_s: float
     ) -> None:
         self.address = address
         self._connect_s = connect_s
-        self._limit_s = limit_s
+        self._read_timeout_s = read_timeout_s
         self._size = connections
         self._slots = asyncio.Semaphore(connections)
         self._idle: list[_Connection] = []
@@ -174,12 +180,12 @@ class Upstream:
         self._down = False
 
     @contextlib.asynccontextmanager
-    async def request(self, outgoing: Outgoing, deadline: float) -> AsyncIterator[Reply]:
+    async def request(self, outgoing: UpstreamRequest, deadline: float) -> AsyncIterator[Reply]:
         """Send a request and yield its reply; the connection is free again after the block.
 
         Args:
-            outgoing: The request. It may be sent twice, over a second connection, if the server
-                has closed the first one while it was idle.
+            outgoing: The request. It is sent again, over another connection, if the server has
+                closed the first one while it was idle.
             deadline: Latest start of the reply, on the event loop's clock.
 
         Raises:
@@ -202,7 +208,7 @@ class Upstream:
                 raise RestError(
                     "no answer from the model server in time", "DEADLINE_EXCEEDED"
                 ) from None
-            yield Reply(head.status_code, list(head.headers), connection, self._limit_s)
+            yield Reply(head.status_code, list(head.headers), connection, self._read_timeout_s)
         finally:
             self._slots.release()
             if connection is not None:
@@ -211,7 +217,8 @@ class Upstream:
                 else:
                     connection.close()
 
-    async def _exchange(self, outgoing: Outgoing) -> tuple[_Connection, h11.Response]:
+    async def _exchange(self, outgoing: UpstreamRequest) -> tuple[_Connection, h11.Response]:
+        """Send a request and wait for the head of its reply."""
         while True:
             connection = self._pop_idle() or await self._connect()
             try:
@@ -220,10 +227,10 @@ class Upstream:
                     if not isinstance(event, h11.InformationalResponse):
                         raise EOFError
                 return connection, event
-            except _BROKEN as error:
+            except _CONNECTION_ERRORS as error:
                 connection.close()
                 if connection.reused and not connection.received:
-                    continue
+                    continue  # the server has closed it while it was idle
                 log.warning("%s: connection broken: %s", self.address, error or "no reply")
                 reason = "the model server closed the connection before its answer"
                 if isinstance(error, h11.RemoteProtocolError) and connection.received:

@@ -13,7 +13,7 @@ from typing import Any
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.servable import Servable
 from keras_transformer.server.signature import Shape, Signature, Spec
-from keras_transformer.server.upstream import Outgoing, Upstream
+from keras_transformer.server.upstream import Upstream, UpstreamRequest
 
 log = logging.getLogger("keras_transformer.serve")
 
@@ -32,14 +32,25 @@ _DTYPES = {
     "DT_UINT64": "uint64",
 }
 _MAX_METADATA = 2**24
+"""Longest metadata of a model in bytes."""
 _MAX_ENTRIES = 64
+"""Most models whose signatures are kept."""
 _FORGET_S = 60.0
-# Shortest time between two reads for requests that are refused.
+"""Time without a request after which a model is forgotten."""
 _REREAD_S = 0.1
+"""Shortest time between two reads for requests that are refused."""
+_NO_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""The functions of a model that runs elsewhere."""
 
 
 @dataclass
 class _Entry:
+    """The signatures of a model, with the times of the last read and of the last request.
+
+    Another version keeps the servable if it has the same signatures. So a request that was checked
+    against the current servable need not be checked again.
+    """
+
     servable: Servable
     version: str
     read: float
@@ -47,7 +58,7 @@ class _Entry:
 
 
 class UpstreamSignatures:
-    """The signatures by path of a model; read when first needed, then again every ``poll_s``.
+    """Signatures of models by path; read at the first request, then again every ``poll_s``.
 
     Args:
         upstream: The server.
@@ -77,9 +88,9 @@ class UpstreamSignatures:
         return entry.servable
 
     async def reread(self, path: str) -> Servable:
-        """Return the signatures after a new look, for a request that does not fit the known ones.
+        """Read the signatures again, for a request that does not fit the known ones.
 
-        If the server does not answer, they are the known ones.
+        The known ones are returned if they are new enough, or if the server does not answer.
         """
         entry = self._entries.get(path)
         if entry is not None and time.monotonic() - entry.read < _REREAD_S:
@@ -107,7 +118,7 @@ class UpstreamSignatures:
                         self._entries.pop(path, None)
 
     async def _read(self, path: str) -> _Entry:
-        """Read the metadata of a model; requests that come meanwhile wait for the same read."""
+        """Read the metadata of a model; requests that arrive meanwhile wait for the same read."""
         if path not in self._reading:
             task = asyncio.get_running_loop().create_task(self._fetch(path))
             self._reading[path] = task
@@ -117,31 +128,25 @@ class UpstreamSignatures:
     def _finish(self, path: str, task: asyncio.Task[_Entry]) -> None:
         self._reading.pop(path, None)
         if not task.cancelled():
-            task.exception()  # all that wait for it may be gone
+            task.exception()  # counts as handled, since no request may be waiting for it any more
 
     async def _fetch(self, path: str) -> _Entry:
         deadline = asyncio.get_running_loop().time() + self._timeout_s
-        outgoing = Outgoing("GET", f"{path}/metadata".encode("latin-1"))
+        outgoing = UpstreamRequest("GET", f"{path}/metadata".encode("latin-1"))
         async with self._upstream.request(outgoing, deadline) as reply:
             body = await reply.read(_MAX_METADATA)
         version, signatures = parse_metadata(reply.status, body)
-        before = self._entries.pop(path, None)
+        entry = self._entries.pop(path, None)
         now = time.monotonic()
-        if before is not None and before.servable.signatures == signatures:
-            entry = before
-            entry.read = now
-        else:
-            entry = _Entry(Servable(signatures, _NO_FUNCTIONS), version, now, now)
-        if before is None or before.version != version:
+        if entry is None or entry.version != version:
             log.info("%s: signatures of version %s read", path, version)
-        entry.version = version
+        if entry is None or entry.servable.signatures != signatures:
+            entry = _Entry(Servable(signatures, _NO_FUNCTIONS), version, now, now)
+        entry.version, entry.read = version, now
         while len(self._entries) >= _MAX_ENTRIES:
             del self._entries[min(self._entries, key=lambda one: self._entries[one].used)]
         self._entries[path] = entry
         return entry
-
-
-_NO_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def parse_metadata(status: int, body: bytes) -> tuple[str, dict[str, Signature]]:
@@ -151,7 +156,7 @@ def parse_metadata(status: int, body: bytes) -> tuple[str, dict[str, Signature]]
         The version number, and the signatures by name.
 
     Raises:
-        RestError: The reply is an error, which is passed on, or has another form.
+        RestError: The reply is an error, which is passed on, or is not such metadata.
     """
     try:
         document = json.loads(body)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer import system
 from keras_transformer.config import Config, SearchConfig
-from keras_transformer.formats import EXPORT_FORMAT, NUMBER, check_format, versions
+from keras_transformer.formats import EXPORT_FORMAT, FORMAT_NUMBER, check_format, versions
 from keras_transformer.serving.settings import ExportError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def card(
         checksums: SHA-256 of files by path in the version folder, from `checksums`.
     """
     return {
-        NUMBER: EXPORT_FORMAT,
+        FORMAT_NUMBER: EXPORT_FORMAT,
         "name": name,
         "version": version,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

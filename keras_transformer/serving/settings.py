@@ -9,7 +9,7 @@ from keras_transformer import config
 from keras_transformer.config import Config, SearchConfig
 from keras_transformer.errors import UserError
 from keras_transformer.optional_dependencies import require_installed
-from keras_transformer.validation import LENGTH, STEPS, between, check_fields, option
+from keras_transformer.validation import MAX_LENGTH, MAX_STEPS, between, check_fields, option
 
 Precision = Literal[config.Precision, "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -44,9 +44,9 @@ class ExportSettings:
     """Type of the weights: float32; bfloat16, half the size, computes in bfloat16 (fast on
     processors with bfloat16 arithmetic, slow on others); int8, a quarter of the size, computes
     in float32."""
-    max_tokens: int | None = option(None, between(2, LENGTH))
+    max_tokens: int | None = option(None, between(2, MAX_LENGTH))
     """Longest source in tokens, end token included; left out: the run's data.max_tokens."""
-    dev_sentences: int = option(1_000, between(0, STEPS))
+    dev_sentences: int = option(1_000, between(0, MAX_STEPS))
     """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = option(0.2, between(0, 1_000))
     """Greatest loss of BLEU on these sentences that bfloat16 or int8 weights may cause. Where

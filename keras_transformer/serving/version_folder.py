@@ -79,7 +79,7 @@ def new_version(directory: Path, wanted: int | None) -> Iterator[tuple[Path, int
 
 def _remove_leftovers(directory: Path) -> None:
     """Remove unfinished versions; call it under the lock of ``directory``."""
-    for path in directory.glob(system.partial_path(directory / "*").name):
+    for path in directory.glob(system.partial_folder(directory / "*").name):
         system.remove(path)
 
 

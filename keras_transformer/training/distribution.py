@@ -79,7 +79,7 @@ class Distribution:
 
     @property
     def chief(self) -> bool:
-        """Whether this worker writes the run folder."""
+        """Return True for the worker that writes the run folder."""
         return self.worker == 0
 
     @property

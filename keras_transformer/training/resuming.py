@@ -1,4 +1,4 @@
-"""Opening a run folder, and resuming the run in it."""
+"""Opening and resuming of a run folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keras_transformer.training.parts import TrainingParts
 from keras_transformer.training.scores import is_checkpoint
 
 # Fields that may never change: the encoded text and the embeddings depend on them.
-_TOKENIZER = ("source", "target", "algorithm", "vocabulary_size", "joint")
+_TOKENIZER_FIELDS = ("source", "target", "algorithm", "vocabulary_size", "joint")
 
 
 @contextlib.contextmanager
@@ -47,10 +47,11 @@ def open_run(
 
     Raises:
         UserError: The folder, the data or the configuration cannot be used.
-        DistributionError: On the other workers, the chief has failed.
+        DistributionError: Raised on the other workers if the chief has failed.
     """
     with contextlib.ExitStack() as stack:
         if distribution.chief:
+            # The chief broadcasts 1 once the folder can be opened, or 0 after a failure.
             try:
                 opened = _open_as_chief(config, path, resume, accept_changes, log, stack)
             except BaseException:
@@ -133,20 +134,20 @@ def check_resumable(old: Config, new: Config, accept_changes: bool = False) -> N
     for section in ("model", "data", "train"):
         for name, value in before[section].items():
             resumable = section == "train" and name in RESUMABLE
-            accepted = accept_changes and not (section == "data" and name in _TOKENIZER)
+            accepted = accept_changes and not (section == "data" and name in _TOKENIZER_FIELDS)
             if after[section][name] != value and not resumable and not accepted:
                 differences.append(f"{section}.{name}: {value!r}, now {after[section][name]!r}")
-    if differences:
-        raise RunError(
-            "the run was started with other values: "
-            + "; ".join(differences)
-            + (
-                ". Its vocabulary cannot change: train a new run for another one"
-                if accept_changes
-                else f". Only {', '.join('train.' + name for name in RESUMABLE)} and search.* may "
-                "change; --accept_changes accepts other changes too, at your own risk"
-            )
+    if not differences:
+        return
+    if accept_changes:
+        way_out = "Its vocabulary cannot change: train a new run for another one"
+    else:
+        allowed = ", ".join(f"train.{name}" for name in RESUMABLE)
+        way_out = (
+            f"Only {allowed} and search.* may change; --accept_changes accepts other changes too, "
+            "at your own risk"
         )
+    raise RunError(f"the run was started with other values: {'; '.join(differences)}. {way_out}")
 
 
 def restore(parts: TrainingParts) -> list[dict[str, Any]]:
@@ -165,7 +166,7 @@ def restore(parts: TrainingParts) -> list[dict[str, Any]]:
     run, run_log, state = parts.run, parts.run_log, parts.state
     if parts.distribution.chief:
         parts.checkpoints.remove_incomplete()
-    # With a single record, the run may have been killed while it wrote its first checkpoint.
+    # A run with a single record may have been killed while it wrote its first checkpoint.
     scored = [record for record in run_log.records() if is_checkpoint(record)]
     restored = parts.checkpoints.restore_latest(run_log.line, allow_restart=len(scored) < 2)
     parts.distribution.wait()  # the chief must not write before all have read

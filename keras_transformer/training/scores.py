@@ -29,7 +29,7 @@ def perplexity(log_loss: float) -> float:
 class SelectionScore(NamedTuple):
     """Score that selects the best weights; greater is better.
 
-    The dev loss decides where ``metric`` does not tell two models apart.
+    If two models have the same ``metric``, the dev loss decides.
     """
 
     metric: float = -math.inf
@@ -46,8 +46,8 @@ def selection_score(scores: dict[str, Any], by: str = "bleu") -> SelectionScore:
         by: "bleu", or "loss" for the negative loss, which also replaces a missing BLEU.
 
     Returns:
-        BLEU as ``informative_bleu``, or the loss. The lowest score of all if the loss is not
-        finite (null in a record).
+        The metric, BLEU as ``informative_bleu`` or the negative loss, and the negative loss. If the
+        loss is not finite (null in a record), the lowest score of all.
     """
     loss = scores["dev_loss"]
     if loss is None or not math.isfinite(loss):
@@ -58,7 +58,7 @@ def selection_score(scores: dict[str, Any], by: str = "bleu") -> SelectionScore:
 
 
 def informative_bleu(bleu: float) -> float:
-    """Return BLEU to the two decimals that are shown, and 0 below ``MIN_BLEU``."""
+    """Return BLEU with the two decimals that are shown, 0 below ``MIN_BLEU``: less is noise."""
     return round(bleu, 2) if bleu >= MIN_BLEU else 0.0
 
 
@@ -68,5 +68,5 @@ def format_scores(scores: Scores) -> str:
 
 
 def is_checkpoint(record: dict[str, Any]) -> bool:
-    """Return whether a record of metrics.jsonl describes a checkpoint rather than an average."""
+    """Return True for a record of metrics.jsonl about a checkpoint, False for one of an average."""
     return not ("averaged" in record or "ema_decay" in record)

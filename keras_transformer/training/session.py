@@ -1,4 +1,4 @@
-"""Devices, processor and libraries of a training session, on which the last bits of sums depend."""
+"""Devices, processor and libraries of a training session, on which rounding depends."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from keras_transformer.system import core_count
 from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.parts import TrainingParts
 
-# Instructions among which TensorFlow's kernels choose, which round or add in other ways.
+# Instruction sets among which TensorFlow's kernels choose; they round or sum differently.
 _INSTRUCTIONS = (
     *("sse4_2", "avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni"),
     *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "asimd", "sve", "sve2", "bf16"),
 )
 _VARIABLES = (*ARITHMETIC, "TF_NUM_INTRAOP_THREADS")
-"""Variables of the environment that choose kernels or divide sums among threads."""
+"""Environment variables that choose kernels or divide sums among threads."""
 
 
-def session(distribution: Distribution) -> dict[str, Any]:
-    """Return what the last bits of a training step depend on, by name.
+def describe_session(distribution: Distribution) -> dict[str, Any]:
+    """Return the hardware, versions and variables that rounding in a step depends on, by name.
 
     Args:
         distribution: The devices and workers of this session.
@@ -43,21 +43,21 @@ def session(distribution: Distribution) -> dict[str, Any]:
 
 
 def log_session(parts: TrainingParts) -> None:
-    """Store the devices of this session; log what differs from those of the last one."""
+    """Store the description of this session, and log its differences from the last one."""
     if not parts.distribution.chief:
         return
-    now, before = session(parts.distribution), parts.run.last_session()
+    now, before = describe_session(parts.distribution), parts.run.last_session()
     if parts.state.step and (line := differences(before, now)):
         parts.run_log.line(line)
     parts.run.write_versions(now)
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return a line about what differs between two sessions of a run; "" if nothing does.
+    """Return a line about the differences between two sessions of a run; "" if there are none.
 
     Args:
-        before: From `session`, or a part of it that an earlier version has stored.
-        now: From `session`.
+        before: From `describe_session`; entries that an earlier version did not store are skipped.
+        now: From `describe_session`.
     """
     changed = [
         f"{name} {before[name] or 'not set'}, now {value or 'not set'}"
@@ -67,14 +67,14 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
     if not changed:
         return ""
     return (
-        f"not as in the last session: {'; '.join(changed)}. The mathematics stay the same, but "
-        "rounding, and with other devices the numbers that dropout draws, differ: from here on "
-        "the run no longer equals an uninterrupted one to the last bit"
+        f"differs from the last session: {'; '.join(changed)}. The mathematics stay the same; "
+        "rounding differs, and with other devices so do the dropout masks. From here on the run "
+        "no longer equals an uninterrupted one to the last bit"
     )
 
 
 def processor(cpuinfo: Path) -> str:
-    """Return the architecture and those of its instructions that kernels are chosen by.
+    """Return the architecture and the instruction sets that decide between kernels.
 
     Args:
         cpuinfo: Linux' file about the processor; missing on other systems.
@@ -93,7 +93,7 @@ def processor(cpuinfo: Path) -> str:
 
 
 def _devices(distribution: Distribution) -> str:
-    """Return number and name of the devices of all workers, such as "2 x CPU"."""
+    """Return the number and the name of the devices of all workers, such as "2 x CPU"."""
     details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
     names = sorted({values.get("device_name", "GPU") for values in details})
     return f"{distribution.devices} x {' and '.join(names) or 'CPU'}"

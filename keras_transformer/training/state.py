@@ -36,10 +36,10 @@ class TrainingState:
     """Number of the stop signal that this process has received, or 0. Written by the handler
     in `stopping`."""
     interrupted: bool = False
-    """Whether any worker has received a stop signal, as agreed after the last step. Written by
+    """True if any worker has received a stop signal, as agreed after the last step. Written by
     `Progress`."""
     unsaved: bool = False
-    """Whether steps were taken since the last checkpoint. Set by `Progress`, cleared by
+    """True if steps were taken since the last checkpoint. Set by `Progress`, cleared by
     `Trainer` when it saves."""
 
     @property

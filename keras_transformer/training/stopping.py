@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from keras_transformer import system
+from keras_transformer.stop_signals import REPEATED_SIGNALS, restore_handlers, stop_signals
 from keras_transformer.training.state import TrainingState
 
 
@@ -37,16 +37,14 @@ def check_signal(state: TrainingState) -> None:
 def deferred_signals(state: TrainingState) -> Iterator[None]:
     """Store the first stop signal in ``state.signal`` until the training can stop.
 
-    If all steps are saved, a signal stops the training at once. A second SIGTERM or SIGINT gets
-    the handler from before the block; SIGHUP and SIGXCPU come more than once by themselves. A
-    signal that the process was started to ignore stays ignored.
+    If all steps are saved, a signal stops the training at once. A second SIGTERM or SIGINT goes
+    to the handler from before the block. A second SIGHUP or SIGXCPU does not, since these arrive
+    more than once by themselves. A signal that the process was started to ignore stays ignored.
 
     Raises:
         Stopped: A signal has arrived, and all steps are saved.
     """
-    previous: dict[int, Any] = {
-        number: signal.getsignal(number) for number in system.stop_signals()
-    }
+    previous: dict[int, Any] = {number: signal.getsignal(number) for number in stop_signals()}
 
     def store(number: int, frame: object) -> None:
         first = not state.signal
@@ -66,8 +64,8 @@ def deferred_signals(state: TrainingState) -> Iterator[None]:
     finally:
         if state.signal and previous and _repeats(state.signal):
             signal.signal(state.signal, signal.SIG_IGN)
-        system.restore_handlers(previous)
+        restore_handlers(previous)
 
 
 def _repeats(number: int) -> bool:
-    return signal.Signals(number).name in system.REPEATED_SIGNALS
+    return signal.Signals(number).name in REPEATED_SIGNALS

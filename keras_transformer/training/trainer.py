@@ -1,4 +1,4 @@
-"""Training of a run: `fit`, checkpoints, selection of the best weights."""
+"""Training of a run: the calls of `fit`, checkpoints, scores on the dev set."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -91,16 +92,16 @@ def train(
             run_log.note(line)
         for line in (*allocator.report(), *environment.arithmetic_settings()):
             run_log.line(line)
-        with _pointer_to_resume(run, run_log):
+        with _hint_without_checkpoint(run, run_log):
             return Trainer(run, prepared, run_log, distribution).train()
 
 
 @contextlib.contextmanager
-def _pointer_to_resume(run: Run, run_log: RunLog) -> Iterator[None]:
-    """Say how to start again after a failure that leaves a folder without any checkpoint."""
+def _hint_without_checkpoint(run: Run, run_log: RunLog) -> Iterator[None]:
+    """Log how to start again after a failure that leaves a folder without a checkpoint."""
     try:
         yield
-    except Stopped:  # says it itself
+    except Stopped:  # `Trainer.train` has logged how to continue
         raise
     except BaseException:
         if not any((run.path / "checkpoints").glob("step-*.index")):
@@ -138,7 +139,7 @@ class Trainer:
         self._run_log = run_log
 
     def train(self) -> Run:
-        """Train up to the limits, score the averages, keep the best weights.
+        """Train up to the limits, then score the averages; keep the best weights.
 
         Returns:
             The finished run.
@@ -168,13 +169,7 @@ class Trainer:
     def _train(self) -> None:
         parts, state = self.parts, self._state
         records = restore(parts)
-        for line in summary(
-            parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
-        ):
-            self._run_log.line(line)
-        tokenization = parts.dev_set.tokenization
-        if tokenization and tokenization.note:
-            self._run_log.line(f"{tokenization.note}; --train.bleu_tokenizer chooses another")
+        self._log_summary()
         progress = Progress(
             self._config,
             self._run_log,
@@ -183,30 +178,48 @@ class Trainer:
             parts.distribution.any_worker,
             parts.reporter.steps,
         )
-        step = state.step
-        due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
-        if due and not any(record["step"] == step for record in records):
-            self._checkpoint(progress)  # a signal ended the run before it was scored
-        elif (
-            self._finished()
-            and not untried_averages(records, self._config, step)
-            and parts.run.best_weights.exists()
-        ):
+        if self._lacks_scores(records):
+            self._checkpoint(progress)
+        elif self._nothing_left(records):
             self._run_log.line(
-                f"already finished: {step} steps, {parts.run.path}; raise train.max_steps, "
+                f"already finished: {state.step} steps, {parts.run.path}; raise train.max_steps, "
                 "train.max_minutes or train.patience to train longer"
             )
             parts.reporter.draw_curves(only_if_missing=True)
             return
         log_session(parts)
         silent = not parts.distribution.chief
-        with progress_bar(self._config.max_steps, step, silent) as progress.bar:
+        with progress_bar(self._config.max_steps, state.step, silent) as progress.bar:
             while not self._finished():
                 self._fit(progress)
         try_averages(parts)
         parts.reporter.close()
         self._run_log.line(
             f"done: {state.step} steps in {format_duration(progress.seconds)}, {parts.run.path}"
+        )
+
+    def _log_summary(self) -> None:
+        parts = self.parts
+        for line in summary(
+            parts.model, parts.run.config, parts.plan, parts.distribution, parts.micro_batches
+        ):
+            self._run_log.line(line)
+        tokenization = parts.dev_set.tokenization
+        if tokenization and tokenization.note:
+            self._run_log.line(f"{tokenization.note}; --train.bleu_tokenizer chooses another")
+
+    def _lacks_scores(self, records: list[dict[str, Any]]) -> bool:
+        """Return True if a signal ended the last session before its last checkpoint was scored."""
+        step = self._state.step
+        due = step > 0 and (self._finished() or step % self._config.checkpoint_every == 0)
+        return due and not any(record["step"] == step for record in records)
+
+    def _nothing_left(self, records: list[dict[str, Any]]) -> bool:
+        """Return True if neither steps nor averages are left."""
+        return (
+            self._finished()
+            and not untried_averages(records, self._config, self._state.step)
+            and self.parts.run.best_weights.exists()
         )
 
     def _finished(self) -> bool:
@@ -240,10 +253,10 @@ class Trainer:
                     verbose=0,
                 )
         except tf.errors.ResourceExhaustedError as error:
-            now = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
+            tokens = self._config.batch_tokens / parts.distribution.devices / parts.micro_batches
             field = "batch_tokens" if self._config.jit else "micro_batch_tokens"
             raise TrainingError(
-                f"out of memory: reduce train.{field} (now {math.ceil(now):,} target tokens per "
+                f"out of memory: reduce train.{field} (now {math.ceil(tokens):,} target tokens per "
                 "micro-batch)"
             ) from error
 
@@ -266,7 +279,7 @@ class Trainer:
         except Stopped:
             self._save(progress.seconds)
             raise
-        # The loss of a step is from before its update, which may have broken the weights.
+        # The training loss of a step is from before its update, which may have broken the weights.
         check_finite(scores["dev_loss"], step, " on the dev set")
         best = parts.best.offer(parts.model, scores, translations, step)
         # Before the checkpoint: a resume can remove a surplus record, but not add a missing one.

@@ -53,8 +53,8 @@ def test_text_decides_where_the_code_names_none(code: str, text: str, name: str)
     chosen = choose_tokenization(code, [text])
     assert chosen.name == name
     assert chosen.by_character == (name != "char")
-    assert chosen.note.startswith(f"BLEU tokenizer: {name}, after the text (")
-    assert chosen.note.endswith(f"; the language code {code!r} stands for none")
+    assert chosen.note.startswith(f"BLEU tokenizer: {name}, chosen by the text (")
+    assert chosen.note.endswith(f"; the language code {code!r} has none")
 
 
 @pytest.mark.parametrize(("code", "text"), [("zh", GERMAN), ("zh", CHINESE), ("de", GERMAN)])
@@ -65,7 +65,7 @@ def test_code_decides_without_a_line(code: str, text: str) -> None:
 def test_text_decides_against_a_code_whose_tokenizer_would_split_nothing() -> None:
     chosen = choose_tokenization("zh", [THAI])
     assert chosen.name == "char"
-    assert chosen.note.endswith("; the language code 'zh' stands for zh")
+    assert chosen.note.endswith("; the language code 'zh' has zh")
 
 
 def test_a_chosen_tokenizer_is_used_without_a_line() -> None:

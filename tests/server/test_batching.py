@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.server.batching import Batcher
-from keras_transformer.server.decode import Request
+from keras_transformer.server.decode import PredictRequest
 from keras_transformer.server.errors import RestError
 from keras_transformer.server.metrics import Metrics
 from keras_transformer.server.settings import Settings
@@ -35,7 +35,7 @@ def batcher():
 
 def ask(model, *texts, signature="serving_default"):
     inputs = {"text": np.array([text.encode() for text in texts], dtype=object)}
-    return Request(model.signatures[signature], "row", inputs, len(texts))
+    return PredictRequest(model.signatures[signature], "row", inputs, len(texts))
 
 
 async def held(batcher, model, scripted):
@@ -306,7 +306,7 @@ def test_many_requests_get_their_own_replies(run, batcher, model, scripted):
 def test_an_indivisible_request(run, batcher, model):
     async def main():
         inputs = {"a": np.float32(1), "b": np.float32(2)}
-        request = Request(model.signatures["add"], "column", inputs, 1)
+        request = PredictRequest(model.signatures["add"], "column", inputs, 1)
         answer = await batcher().submit(model, request).outputs
         assert answer["sum"] == 3
 

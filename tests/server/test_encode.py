@@ -1,4 +1,4 @@
-"""JSON of replies."""
+"""Replies to predict requests."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 
 from keras_transformer.server.app import listen, uvicorn_config
-from keras_transformer.server.gateway import Gateway, forwarded, refuse_loop
+from keras_transformer.server.gateway import Gateway, end_to_end, refuse_loop
 from keras_transformer.server.settings import Address, ServeError, Settings
-from keras_transformer.server.upstream import Outgoing
+from keras_transformer.server.upstream import UpstreamRequest
 from tests.server.recording_upstream import TOY, RecordingUpstream, Reply, call, metadata
 
 PREDICT = "/v1/models/toy:predict"
@@ -265,6 +265,16 @@ def test_the_metadata_of_a_model_in_use_is_read_again_and_again(scene):
     scene(test, poll_s=0.02)
 
 
+def test_accepted_requests_need_one_read(scene):
+    async def test(upstream, gateway):
+        for _ in range(20):
+            await call(gateway, "POST", PREDICT, GOOD)
+        assert upstream.metadata_reads == 1
+        assert len(upstream.received) == 20
+
+    scene(test, poll_s=60)
+
+
 def test_refused_requests_do_not_flood_the_upstream_with_reads(scene):
     async def test(upstream, gateway):
         for _ in range(50):
@@ -397,7 +407,7 @@ def test_connections_are_reused_and_their_number_is_bounded(scene):
 def test_a_request_that_gets_no_connection_is_503(scene):
     async def test(upstream, gateway):
         later = asyncio.get_running_loop().time() + 10
-        async with gateway.upstream.request(Outgoing("GET", b"/"), later):
+        async with gateway.upstream.request(UpstreamRequest("GET", b"/"), later):
             answer = await call(gateway, "GET", "/v1/models/toy")
         assert answer.status == 503
         assert answer.error == "all 1 connections to the model server are busy"
@@ -434,8 +444,8 @@ def test_a_client_that_disconnects_frees_its_connection(scene):
 
 def test_headers_that_a_proxy_passes_on():
     headers = [(b"connection", b"Foo , bar"), (b"foo", b"1"), (b"bar", b"2"), (b"x", b"3")]
-    assert forwarded(headers) == [(b"x", b"3")]
-    assert forwarded([(b"upgrade", b"h2c"), (b"x", b"3")], frozenset([b"x"])) == []
+    assert end_to_end(headers) == [(b"x", b"3")]
+    assert end_to_end([(b"upgrade", b"h2c"), (b"x", b"3")], frozenset([b"x"])) == []
 
 
 @contextlib.asynccontextmanager

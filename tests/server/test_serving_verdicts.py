@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_transformer.server.decode import Request, decode
+from keras_transformer.server.decode import PredictRequest, decode
 from keras_transformer.server.encode import encode
 from keras_transformer.server.errors import STATUS, RestError
 from keras_transformer.server.signature import Signature, Spec
@@ -73,7 +73,7 @@ def answer(body, find):
 
 
 def equal(found, wanted):
-    """Whether two arrays have the same type, shape and bits; all NaN count as the same."""
+    """Compare type, shape and bits of two arrays; all NaN count as the same."""
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         return False
     if found.dtype.kind != "f":
@@ -113,7 +113,7 @@ def test_requests_get_the_verdicts_and_values_of_tf_serving(find):
         if agrees(case, given):
             continue
         message = next((text for text in listed if text in str(given)), None)
-        if isinstance(given, Request) or message is None:
+        if isinstance(given, PredictRequest) or message is None:
             unlisted.append((case["id"], case["kind"], str(given)[:200]))
         else:
             found[message] += 1

@@ -120,7 +120,7 @@ def test_where_bleu_says_nothing_the_translations_must_agree(writer, small_run, 
 
 
 def test_tokenizer_of_dev_bleu(writer, small_run, tmp_path, monkeypatch) -> None:
-    """That of the run, or else that of the text, with a line."""
+    """The tokenizer of the run is used, or else that of the text, with a line."""
     config = small_run.config
     chosen = dataclasses.replace(config.train, bleu_tokenizer="char")
     run = dataclasses.replace(small_run, config=dataclasses.replace(config, train=chosen))
@@ -132,7 +132,7 @@ def test_tokenizer_of_dev_bleu(writer, small_run, tmp_path, monkeypatch) -> None
         assert f"|tok:{name}|" in card["dev"]["signature"]
     notes = [line for line in lines if line.startswith("BLEU tokenizer")]
     assert len(notes) == 1
-    assert notes[0].startswith("BLEU tokenizer: zh, after the text")
+    assert notes[0].startswith("BLEU tokenizer: zh, chosen by the text")
 
 
 def test_failed_export_leaves_nothing(writer, small_run, tmp_path, monkeypatch) -> None:

@@ -21,7 +21,7 @@ KINDS = (
 
 
 class Damage(NamedTuple):
-    """What happens to one file."""
+    """A change to one file of a folder."""
 
     file: str
     """Path in the folder."""

@@ -17,10 +17,10 @@ from keras_transformer.training.distribution import Distribution, DistributionEr
 from keras_transformer.training.errors import TrainingError
 from keras_transformer.training.reporting.run_log import RunLog
 from keras_transformer.training.session import (
+    describe_session,
     differences,
     log_session,
     processor,
-    session,
 )
 from keras_transformer.training.trainer import Trainer
 from tests.training.helpers import Reversal, with_train
@@ -32,7 +32,7 @@ def test_differences_by_hand() -> None:
     assert differences(before, before) == ""
     line = differences(before, now)
     assert line.startswith(
-        "not as in the last session: devices 2 x CPU, now 1 x CPU; X 1, now not set. The math"
+        "differs from the last session: devices 2 x CPU, now 1 x CPU; X 1, now not set. The math"
     )
     assert "to the last bit" in line
     assert differences({}, now) == ""  # of a version that stored nothing
@@ -53,7 +53,7 @@ def test_instructions_of_the_processor(tmp_path: Path, text: str, expected: list
 
 
 def test_the_devices_of_this_process() -> None:
-    found = session(Distribution("cpu"))
+    found = describe_session(Distribution("cpu"))
     assert (found["devices"], found["workers"]) == ("1 x CPU", 1)
     assert found["tensorflow"] == tf.__version__
     assert json.loads(json.dumps(found)) == found

@@ -145,7 +145,7 @@ def test_dev_bleu_follows_the_text(reversal: Reversal, tmp_path: Path) -> None:
     config = dataclasses.replace(config, data=data)
     trainer.train(config, tmp_path / "run")
     log = (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
-    assert log.count("BLEU tokenizer: zh, after the text (Chinese characters)") == 1
+    assert log.count("BLEU tokenizer: zh, chosen by the text (Chinese characters)") == 1
     assert "--train.bleu_tokenizer chooses another" in log
     trainer.train(with_train(config, bleu_tokenizer="char"), tmp_path / "chosen")
     assert "BLEU tokenizer" not in (tmp_path / "chosen" / "log.txt").read_text(encoding="utf-8")

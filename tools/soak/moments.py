@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_transformer.system import partial_path
+from keras_transformer.system import partial_folder
 
 LATEST = 0.05
 """Greatest number of seconds between an event and the disturbance."""
@@ -97,7 +97,7 @@ def event(moment: Moment, run: Path, final_step: int) -> Fired:
 
 def preparation(moment: Moment, folder: Path) -> Fired:
     """Return whether some of the files of a folder are written, or the folder is complete."""
-    partial, wanted = partial_path(folder), 1 + int(_FILES * moment.share)
+    partial, wanted = partial_folder(folder), 1 + int(_FILES * moment.share)
     return lambda: _count(partial) >= wanted or folder.exists()
 
 

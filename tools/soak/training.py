@@ -29,7 +29,7 @@ def killed(trial: Trial, runs: Runs) -> dict[str, Any]:
     rng, reference = trial.random(), runs.reference(trial.kind)
     run = runs.folder / "trials" / trial.name
     shutil.rmtree(run, ignore_errors=True)
-    shutil.rmtree(moments.partial_path(run), ignore_errors=True)
+    shutil.rmtree(moments.partial_folder(run), ignore_errors=True)
     done: list[str] = []
     waiting = moments.draw_training(rng, trial.count, trial.index)
     missed = 0

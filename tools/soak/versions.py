@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from keras_transformer.system import partial_path
+from keras_transformer.system import partial_folder
 from tools.soak.answers import Answers, Timeline
 
 DAMAGES = ("short graph", "empty graph", "short weights", "no weights", "no index")
@@ -48,7 +48,7 @@ def _cut(path: Path, share: float) -> None:
 
 def place(source: Path, target: Path, change: Callable[[Path], None] = lambda folder: None) -> None:
     """Copy a version and change it, under a hidden name first."""
-    partial = partial_path(target)
+    partial = partial_folder(target)
     shutil.copytree(source, partial)
     change(partial)
     partial.rename(target)

@@ -23,7 +23,7 @@ FORBIDDEN = (PAD, UNKNOWN, START)
 
 Constraint = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """``constraint(tokens (R, T) int32, position () int32) -> (R, J) int32``: the banned ids of
-each row, filled up with ``NO_TOKEN``."""
+each row, padded with ``NO_TOKEN``."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Constraints:
     forbidden: tuple[int, ...] = FORBIDDEN
     """Tokens that are never selected."""
     min_length: int = 0
-    """Minimum number of tokens before END; the limit of a sentence may lower it."""
+    """Minimum number of tokens before END; at most the length limit of a sentence, less END."""
     no_repeat_ngram: int = 0
     """n-grams of this size occur at most once in a hypothesis; 0 allows repetition."""
     prefix: tf.Tensor | None = None
@@ -54,8 +54,8 @@ class Constraints:
         """Return the constraints of the rows of a batch.
 
         Args:
-            limits: (B,) int32, most tokens of a hypothesis, END counted.
-            width: W, rows of each sentence.
+            limits: (B,) int32, maximum number of tokens of a hypothesis, END counted.
+            width: W, hypotheses of each sentence.
             end: The token that finishes a hypothesis.
         """
         lengths = tf.minimum(self.min_length, limits - 1) if self.min_length else None
@@ -143,12 +143,12 @@ def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
 def no_repeat_ngram(size: int) -> Constraint:
     """Ban tokens that would repeat an n-gram of ``size`` tokens.
 
-    The work grows with the number of n-grams so far times ``size``; there are none, and no work,
-    where ``size`` is above the number of tokens.
+    The work grows with the number of n-grams so far times ``size``. As long as ``size`` is above
+    the number of tokens, there are no n-grams and no work.
     """
 
     def constraint(tokens: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-        # All n-grams so far; the last size - 1 tokens begin the next one.
+        # The last size - 1 tokens begin the next n-gram; compare them with all n-grams so far.
         count = tf.maximum(position + 2 - size, 0)
         followers = tokens[:, size - 1 : size - 1 + count]  # the last token of each n-gram
 

@@ -1,4 +1,4 @@
-"""Length penalty and forced scores.
+"""Length penalty, and log-probabilities of given translations.
 
 Shapes: B batch, T target length, V vocabulary.
 """
@@ -18,7 +18,7 @@ def length_penalty(
 ) -> tf.Tensor:
     """Compute the length penalty, the divisor of log-probabilities.
 
-    Both forms grow with the length, so the penalty at the limit bounds all before it.
+    Both forms grow with the length, so the penalty at the length limit is the greatest.
 
     Args:
         lengths: Tokens of hypotheses, END counted; integers of any shape.

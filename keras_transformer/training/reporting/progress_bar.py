@@ -47,7 +47,7 @@ class ProgressBar:
 
     @property
     def shown(self) -> bool:
-        """Whether the bar is drawn; ``TQDM_DISABLE`` hides it."""
+        """Return True if the bar is drawn; ``TQDM_DISABLE`` hides it."""
         return not self._bar.disable
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ def summary(
     distribution: Distribution,
     micro_batches: int,
 ) -> list[str]:
-    """Return the lines of the summary.
+    """Summarise a run, in a line each for parameters, memory, batches and updates.
 
     Args:
         model: The model.
@@ -36,7 +36,7 @@ def summary(
         _parameters(model),
         _memory(model, config, activations, micro_batches),
         _batches(plan, sizes),
-        _work(config, plan, distribution, micro_batches),
+        _updates(config, plan, distribution, micro_batches),
     ]
 
 
@@ -119,7 +119,9 @@ def _batches(plan: BatchPlan, sizes: np.ndarray) -> str:
     )
 
 
-def _work(config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int) -> str:
+def _updates(
+    config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int
+) -> str:
     train = config.train
     devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
     if distribution.workers > 1:

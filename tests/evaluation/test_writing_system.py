@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.evaluation.scripts import script_of
+from keras_transformer.evaluation.writing_system import detect_script
 
 
 @pytest.mark.parametrize(
@@ -32,23 +32,23 @@ from keras_transformer.evaluation.scripts import script_of
     ],
 )
 def test_script_of_a_text(text: str, script: str | None) -> None:
-    assert script_of([text]) == script
+    assert detect_script([text]) == script
 
 
 def test_quotations_do_not_decide() -> None:
     """5 of 27 letters are Chinese, less than a quarter; 9 of 31 are more."""
     german = "Das Wort bedeutet Hallo."  # 20 letters
-    assert script_of([german, "你好你好你"]) is None
-    assert script_of([german, "你好你好你好你"]) == "chinese"  # 7 of 27
-    assert script_of(["我们在超市里买了很多东西和一本名为の的书"]) == "chinese"  # 1 kana of 20
+    assert detect_script([german, "你好你好你"]) is None
+    assert detect_script([german, "你好你好你好你"]) == "chinese"  # 7 of 27
+    assert detect_script(["我们在超市里买了很多东西和一本名为の的书"]) == "chinese"  # 1 kana of 20
 
 
 def test_missing_references_are_skipped() -> None:
-    assert script_of([None, "你好"]) == "chinese"
-    assert script_of([None]) is None
-    assert script_of([]) is None
+    assert detect_script([None, "你好"]) == "chinese"
+    assert detect_script([None]) is None
+    assert detect_script([]) is None
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=0x052F)))
 def test_latin_greek_and_cyrillic_have_spaces(text: str) -> None:
-    assert script_of([text]) is None
+    assert detect_script([text]) is None

@@ -1,4 +1,7 @@
-"""Scripts of a text, as far as the tokenizer of BLEU depends on them."""
+"""Writing system of a text, on which the tokenizer of BLEU depends.
+
+Four kinds count: Chinese, Japanese, Korean, and the scripts without spaces between words.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,12 @@ _GROUPS = {"han": _HAN, "kana": _KANA, "korean": _HANGUL, "spaceless": _SPACELES
 MIN_SHARE = 0.25
 """Least share of a script in the letters of a text; names and quotations stay below."""
 
-_MIN_KANA = 0.05  # of Han and kana together: Japanese has far more, Chinese hardly any
+_MIN_KANA = 0.05
+"""Least share of kana in Han and kana: Japanese text has far more, Chinese hardly any."""
 
 
-def script_of(texts: Iterable[str | None]) -> Script | None:
-    """Return the script of a text whose words are not separated by spaces, or Korean.
+def detect_script(texts: Iterable[str | None]) -> Script | None:
+    """Detect the writing system of a text.
 
     Args:
         texts: The lines of the text; None is skipped.
@@ -69,7 +73,7 @@ def script_of(texts: Iterable[str | None]) -> Script | None:
 
 
 def _group(character: str) -> str:
-    """Return the name of the group of a character; "" for other scripts."""
+    """Return the key of ``_GROUPS`` for a character; "" for other scripts."""
     code = ord(character)
     for group, ranges in _GROUPS.items():
         if any(first <= code <= last for first, last in ranges):
