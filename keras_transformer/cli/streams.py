@@ -91,16 +91,28 @@ def output_file(path: str, option: str) -> Iterator[BinaryIO]:
     """
     number = descriptor(path)
     if number is not None:
-        with _open_descriptor(number, path, option) as stream:
+        with _named(path, option), _open_descriptor(number, path, option) as stream:
             yield stream
         return
     target = output_path(path, option)
     if _is_special(path):  # a device or a pipe cannot be replaced
-        with target.open("wb") as stream:
+        with _named(path, option), target.open("wb") as stream:
             yield stream
         return
     with system.atomic_file(target) as partial, partial.open("wb") as stream:
         yield stream
+
+
+@contextlib.contextmanager
+def _named(path: str, option: str) -> Iterator[None]:
+    """Name the output in an error of writing, such as a full disk; a reader may leave."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise system.FileError(f"{option} {path}: cannot be written: {reason}") from error
 
 
 def output_path(path: str, option: str) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer import system
+from keras_transformer.run import CONFIG
 from keras_transformer.serving.settings import MAX_VERSION, ExportError
 
 MODEL_NAME = "a name without spaces, control characters and any of / : ? # %"
@@ -130,5 +131,7 @@ def _check_folder(directory: Path) -> None:
         other = f"{existing}, which is not a folder"
         found = "something else there" if existing == directory else other
         raise ExportError(f"{directory}: expected a folder, found {found}")
+    if (directory / CONFIG).exists():
+        raise ExportError(f"{directory}: expected a folder for exports, found a run folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ExportError(f"{directory}: cannot be written: no permission to write in {existing}")

@@ -65,6 +65,14 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
         os.close(handle)
 
 
+def test_a_full_device_is_named() -> None:
+    with (
+        pytest.raises(FileError, match="^--output /dev/full: cannot be written: No space left"),
+        streams.output("/dev/full") as stream,
+    ):
+        stream.write("text")
+
+
 def test_a_file_of_the_shell_is_written_where_it_stands(tmp_path: Path) -> None:
     """As of --output /dev/stdout >> log, and of (echo one; ... --output /dev/stdout) > log."""
     log = tmp_path / "log"

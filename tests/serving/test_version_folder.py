@@ -81,6 +81,12 @@ def test_a_link_to_nothing_is_refused_before_the_work(tmp_path) -> None:
             next_version(tmp_path / place, None)
 
 
+def test_a_run_folder_is_refused(tmp_path) -> None:
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(ExportError, match="expected a folder for exports, found a run folder"):
+        next_version(tmp_path, None)
+
+
 def test_versions_in_a_linked_folder_of_a_volume(tmp_path) -> None:
     (tmp_path / "disk" / "lost+found").mkdir(parents=True)
     (tmp_path / "m").symlink_to("disk")

@@ -21,6 +21,9 @@ from tools.soak.trials import Trial, TrialError
 
 SENTENCES = ("a b c", "h", "d d e", "f a c e", "b a", "", "g h g h a")
 
+MODEL = "exports"
+"""Name of the model, which is that of its folder."""
+
 _lock = threading.Lock()
 
 
@@ -32,8 +35,9 @@ def killed(trial: Trial, runs: Runs) -> dict[str, Any]:
     """
     rng, reference = trial.random(), reference_export(runs)
     run = runs.reference("device").path
-    folder = runs.folder / "trials" / trial.name
-    shutil.rmtree(folder, ignore_errors=True)
+    place = runs.folder / "trials" / trial.name
+    shutil.rmtree(place, ignore_errors=True)
+    folder = place / MODEL  # the warm-up requests hold the folder's name
     expected = json.loads(reference.read_text(encoding="utf-8"))
     done: list[str] = []
     waiting = [moments.draw(rng, rng.choice(("time", "export"))) for _ in range(trial.count)]
@@ -50,7 +54,7 @@ def killed(trial: Trial, runs: Runs) -> dict[str, Any]:
             raise TrialError(f"version {path.name}: other translations than the reference")
     left = [path.name for path in folder.iterdir() if path not in versions]
     raise_differences([f"left behind: {name}" for name in left])
-    shutil.rmtree(folder)
+    shutil.rmtree(place)
     return {"kills": done, "versions": len(versions)}
 
 
@@ -131,7 +135,7 @@ def reference_export(runs: Runs) -> Path:
     Raises:
         TrialError: An export failed, or the translations of the two differ.
     """
-    folder, file = runs.folder / "reference" / "exports", runs.folder / "reference" / "export.json"
+    folder, file = runs.folder / "reference" / MODEL, runs.folder / "reference" / "export.json"
     run = runs.reference("device").path
     with _lock:
         if not file.exists():
