@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,17 +294,29 @@ def sync_entry(path: Path) -> None:
 
 
 def check_space(directory: Path, needed: int) -> None:
-    """Check that a disk has ``needed`` bytes free, since HDF5 may crash on a full one.
+    """Check that a file of ``needed`` bytes can be written, since HDF5 crashes where it cannot.
 
     Raises:
-        FileError: Too little space is free.
+        FileError: Too little space is free, or a quota or a limit on the size of files is lower.
     """
     free = shutil.disk_usage(directory).free
-    if free < 1.1 * needed + 2**20:  # for the metadata of HDF5
+    size = needed + needed // 10 + 2**20  # with the metadata of HDF5
+    if free < size:
         raise FileError(
             f"{directory}: {needed / 2**20:,.1f} MB are to be written, "
             f"{free / 2**20:,.1f} MB are free on the disk"
         )
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # file systems without this call
+            reason = error.strerror or str(error)
+            raise FileError(
+                f"{directory}: {needed / 2**20:,.1f} MB are to be written: {reason}"
+            ) from error
+    except AttributeError:  # macOS
+        pass
 
 
 def remove(path: Path) -> None:

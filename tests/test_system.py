@@ -371,6 +371,15 @@ def test_too_little_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         system.check_space(tmp_path, 11 * 2**20)
 
 
+def test_a_limit_on_the_size_of_files_is_found(tmp_path: Path) -> None:
+    """HDF5 would crash in the middle of the file."""
+    with file_size_limit(3 * 2**20):
+        system.check_space(tmp_path, 2**20)  # 1 MB, plus a tenth, plus 1 MB
+        with pytest.raises(FileError, match=r"2\.0 MB are to be written: File too large"):
+            system.check_space(tmp_path, 2 * 2**20)
+    assert not os.listdir(tmp_path)
+
+
 def test_cores_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7}, raising=False)
     assert system.core_count() == 3
