@@ -41,7 +41,8 @@ def write(directory: Path, name: str, signatures: Mapping[str, Sequence[str]]) -
             log = prediction_log_pb2.PredictionLog(
                 predict_log=prediction_log_pb2.PredictLog(request=request)
             )
-            writer.write(log.SerializeToString())
+            # The order of a map's entries is random otherwise, and two exports would differ.
+            writer.write(log.SerializeToString(deterministic=True))
 
 
 def _requests(
