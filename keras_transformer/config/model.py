@@ -21,6 +21,17 @@ Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Embeddings = Literal["tied", "decoder", "untied"]
 Attention = Literal["plain", "blockwise"]
+Ablation = Literal[
+    "none",
+    "unscaled_attention",
+    "no_residual",
+    "no_normalization",
+    "batch_normalization",
+    "no_feed_forward",
+    "no_encoder_feed_forward",
+    "no_decoder_feed_forward",
+    "unscaled_embeddings",
+]
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,11 @@ class ModelConfig:
     """Attention in training, with the same result: plain keeps the weights of all pairs of
     positions, so memory grows with the square of the length; blockwise recomputes them in the
     backward pass, so memory grows with the length, for sentences of several hundred tokens."""
+    ablation: Ablation = "none"
+    """A part of the model to break on purpose, for experiments only: attention scores without
+    1 / sqrt(d_k), sub-layers without residual connection or without layer normalization, batch
+    normalization in its place, no feed-forward sub-layers (in encoder, decoder or both),
+    embeddings without sqrt(d_model)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -82,6 +98,20 @@ class ModelConfig:
                 "an even width for rotary positions",
                 self.key_width,
             )
+        if self.ablation == "unscaled_attention":
+            require(
+                self.positions not in ("rotary", "alibi"),
+                "model.positions",
+                "sinusoidal, learned or none with model.ablation unscaled_attention",
+                self.positions,
+            )
+        if self.ablation in ("no_residual", "no_normalization", "batch_normalization"):
+            require(
+                self.norm == "post",
+                "model.norm",
+                f"post with model.ablation {self.ablation}",
+                self.norm,
+            )
         if self.embeddings == "tied":
             require(
                 self.source_vocabulary_size == self.target_vocabulary_size,
@@ -95,6 +125,15 @@ class ModelConfig:
     def of(cls, values: ModelConfig | dict[str, Any]) -> ModelConfig:
         """Return the configuration, or build it from its fields, as saved models hold them."""
         return values if isinstance(values, ModelConfig) else cls(**values)
+
+    def warnings(self) -> list[str]:
+        """Return a line for the log if the model is broken on purpose, else none."""
+        if self.ablation == "none":
+            return []
+        return [
+            f"model.ablation {self.ablation}: a part of this model is broken on purpose, for "
+            "experiments; do not serve it"
+        ]
 
     @property
     def key_width(self) -> int:

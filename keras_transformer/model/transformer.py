@@ -63,7 +63,7 @@ def _embeddings(
     """Build source embedding, target embedding and projection, shared or not (section 3.4)."""
 
     def embedding(vocabulary_size: int, name: str) -> TokenEmbedding:
-        return TokenEmbedding(vocabulary_size, config.d_model, name=name, dtype=dtype)
+        return components.token_embedding(config, vocabulary_size, name=name, dtype=dtype)
 
     if config.embeddings == "tied":
         shared = embedding(config.source_vocabulary_size, "embedding")
