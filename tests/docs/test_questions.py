@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer.lab.experiments import EXPERIMENTS
+from keras_transformer.lab.experiments import TABLE
 from tests.docs.documents import ROOT
 
 PAGE = ROOT / "docs" / "questions.md"
@@ -45,7 +45,7 @@ def test_sections_of_notebooks_exist(match: re.Match[str]) -> None:
 
 
 def test_experiments_exist() -> None:
-    known = {experiment.name for experiment in EXPERIMENTS}
+    known = set(TABLE.by_name)
     text = PAGE.read_text(encoding="utf-8")
     named = {
         name
