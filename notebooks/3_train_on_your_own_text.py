@@ -5,8 +5,9 @@
 # resumes, measures, and then looks for the mistakes that a falling loss hides. At the end the model
 # moves to a second, much smaller subject (*fine-tuning*).
 #
-# The text is English and Chinese, part of the corpus in the package, so nothing is downloaded. It is
-# written to files first, the way yours would be: **replace the files and the rest stays the same**.
+# The text is English and Chinese, part of the corpus in the package, so nothing is downloaded. It
+# is written to files first, the way yours would be: **replace the files and the rest stays the
+# same**.
 #
 # **Afterwards you can** check a corpus before training, read a run folder, tell which BLEU you are
 # looking at, find out whether a model uses its source, and adapt a model to 400 sentences.
@@ -135,11 +136,13 @@ for english, chinese in general["train"][:6]:
     print(f"{english:<45} {chinese}")
 
 # A sentence of the test files must not be in the training files.
-assert not {english for english, _ in general["train"]} & {english for english, _ in general["test"]}
+assert not {english for english, _ in general["train"]} & {
+    english for english, _ in general["test"]
+}
 
 # %% [markdown]
-# **Your own text.** Put `train.xx`, `train.yy`, `dev.xx`, `dev.yy`, `test.xx`, `test.yy` into `data/`
-# and write your two codes in place of `en` and `zh` below. From Google Drive:
+# **Your own text.** Put `train.xx`, `train.yy`, `dev.xx`, `dev.yy`, `test.xx`, `test.yy` into
+# `data/` and write your two codes in place of `en` and `zh` below. From Google Drive:
 #
 # ```python
 # from google.colab import drive
@@ -203,10 +206,10 @@ for text in (MINE, "The triceratops is happy.", "I like you 😀.", "我喜欢�
     assert tokenizer.source.decode([ids]) == [text]  # nothing is lost
 
 # %% [markdown]
-# `▁` marks a space before the piece. *triceratops* falls apart into short pieces, the emoji into its
-# four bytes: with byte fallback no text is unknown, and decoding returns exactly what went in. One
-# vocabulary serves both languages, so one embedding matrix can serve all three places (section 3.4
-# of the paper).
+# `▁` marks a space before the piece. *triceratops* falls apart into short pieces, the emoji into
+# its four bytes: with byte fallback no text is unknown, and decoding returns exactly what went in.
+# One vocabulary serves both languages, so one embedding matrix can serve all three places (section
+# 3.4 of the paper).
 #
 # If your own sentence falls apart into single letters, your vocabulary is too small or was learned
 # from another kind of text.
@@ -263,8 +266,8 @@ V = run.config.model.target_vocabulary_size
 untrained = kt.build(run.config.model)
 first_loss = loss_per_token(untrained, batch)
 print(f"first loss {first_loss:.2f}, ln {V} = {math.log(V):.2f}")
-print(f"{plan.batches_per_epoch} batches an epoch: {STEPS / plan.batches_per_epoch:.1f} epochs in all,")
-print(f"    of which {WARMUP / plan.batches_per_epoch:.1f} are warm-up")
+each = plan.batches_per_epoch
+print(f"{each} batches an epoch: {STEPS / each:.1f} epochs in all, {WARMUP / each:.1f} of warm-up")
 
 assert abs(first_loss - math.log(V)) < 1
 assert WARMUP < STEPS  # else the learning rate only rises
@@ -279,8 +282,8 @@ assert WARMUP < STEPS  # else the learning rate only rises
 #
 # ## 5 Three pairs from inside a batch
 #
-# Between your files and the network lie cleaning, tokenizer, sorting and padding. Decode what really
-# arrives.
+# Between your files and the network lie cleaning, tokenizer, sorting and padding. Decode what
+# really arrives.
 #
 # **Predict:** Which of these would a falling loss hide: swapped languages, a missing end token, a
 # target that is shifted twice?
@@ -335,9 +338,7 @@ def look(folder, stage):
         for axes, translation in zip(panels.flat, found, strict=True):
             attention = translation.attention
             axes.imshow(attention.weights, cmap="Blues", vmin=0, vmax=1)
-            axes.set_xticks(
-                range(len(attention.source)), attention.source, rotation=60, ha="right"
-            )
+            axes.set_xticks(range(len(attention.source)), attention.source, rotation=60, ha="right")
             axes.set_yticks(range(len(attention.target)), attention.target)
         plt.show()
     for translation in found:
@@ -347,8 +348,8 @@ def look(folder, stage):
 look("runs/first", "interrupted")
 
 # %% [markdown]
-# Chinese characters, even sentences, but hardly the right ones; the maps are pale, nearly the same in
-# every row. The decoder has learned what Chinese looks like before it has learned to look.
+# Chinese characters, even sentences, but hardly the right ones; the maps are pale, nearly the same
+# in every row. The decoder has learned what Chinese looks like before it has learned to look.
 #
 # ## 7 Resume
 #
@@ -461,11 +462,11 @@ assert bleus["13a"] < bleus["zh"]
 #
 # ### Does it look at the source at all?
 #
-# A decoder can lower its loss without the source: it learns which words are frequent and which follow
-# each other. The test: give each target the source of *another* sentence.
+# A decoder can lower its loss without the source: it learns which words are frequent and which
+# follow each other. The test: give each target the source of *another* sentence.
 #
-# **Predict:** Before training, after the interruption, at the end: where does the loss rise when the
-# sources are shuffled?
+# **Predict:** Before training, after the interruption, at the end: where does the loss rise when
+# the sources are shuffled?
 
 # %%
 dev = prepared.dev.batch(np.arange(min(400, len(prepared.dev))))
@@ -473,7 +474,9 @@ shuffled = {**dev, "source": np.roll(dev["source"], 1, axis=0)}
 
 # %%
 models = {"untrained": untrained}
-weights_files = sorted((run.path / "best").glob("*.h5"), key=lambda path: int(path.name.split(".")[0]))
+weights_files = sorted(
+    (run.path / "best").glob("*.h5"), key=lambda path: int(path.name.split(".")[0])
+)
 for path in (weights_files[0], weights_files[-1]):
     model = kt.build(run.config.model)
     model.load_weights(path)
@@ -508,8 +511,8 @@ if not QUICK:
 #
 # ### Loss good, BLEU bad
 #
-# During training the decoder reads the *right* previous words (teacher forcing). When it translates,
-# it reads its own.
+# During training the decoder reads the *right* previous words (teacher forcing). When it
+# translates, it reads its own.
 #
 # **Predict:** At a checkpoint, 60 of 100 tokens are predicted right after the right beginning. What
 # share of sentences of six tokens comes out right?
@@ -531,13 +534,15 @@ axes.legend(frameon=False)
 plt.show()
 
 for step, accuracy in zip(at, forced, strict=True):
-    print(f"step {step:>4}: {accuracy:5.1f} % of tokens, BLEU {bleu_at[step]:5.1f}, 0.01·p^6 = "
-          f"{100 * (accuracy / 100) ** 6:5.1f} %")
+    print(
+        f"step {step:>4}: {accuracy:5.1f} % of tokens, BLEU {bleu_at[step]:5.1f}, 0.01·p^6 = "
+        f"{100 * (accuracy / 100) ** 6:5.1f} %"
+    )
 assert forced[0] > bleu_at[at[0]]
 
 # %% [markdown]
-# Mistakes multiply: 0.6 to the sixth is 5 of 100 sentences. A loss that looks fine can go with a BLEU
-# of 0, so `train` prints both at each checkpoint.
+# Mistakes multiply: 0.6 to the sixth is 5 of 100 sentences. A loss that looks fine can go with a
+# BLEU of 0, so `train` prints both at each checkpoint.
 #
 # ### Padding must not matter
 #
@@ -599,7 +604,9 @@ for axes, (title, folder) in zip(
     lines = Path(f"runs/{folder}/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     points = [record for record in map(json.loads, lines) if "averaged" not in record]
     at = [record["step"] for record in points]
-    axes.plot(at, [math.log(record["train_perplexity"]) for record in points], "o-", label="training")
+    axes.plot(
+        at, [math.log(record["train_perplexity"]) for record in points], "o-", label="training"
+    )
     axes.plot(at, [math.log(record["dev_perplexity"]) for record in points], "o-", label="dev")
     axes.set(title=title, xlabel="step")
     turned[folder] = points[-1]
@@ -608,7 +615,10 @@ panels[0].legend(frameon=False)
 plt.show()
 
 gap = {name: math.log(r["dev_perplexity"] / r["train_perplexity"]) for name, r in turned.items()}
-print("dev loss above training loss at the end:", {name: round(value, 2) for name, value in gap.items()})
+print(
+    "dev loss above training loss at the end:",
+    {name: round(value, 2) for name, value in gap.items()},
+)
 assert turned["cities"]["dev_perplexity"] < turned["cities-alone"]["dev_perplexity"]
 
 # %% [markdown]
@@ -650,9 +660,9 @@ if not QUICK:
     assert table["cities"][0] < table["first"][0]
 
 # %% [markdown]
-# Four hundred sentences were enough for the cities, since everything else was known. But the general
-# score has fallen: what is not practised is forgotten. The remedy is to mix: some general pairs into
-# the small corpus (exercise 3).
+# Four hundred sentences were enough for the cities, since everything else was known. But the
+# general score has fallen: what is not practised is forgotten. The remedy is to mix: some general
+# pairs into the small corpus (exercise 3).
 
 # %%
 look("runs/cities", "fine-tuned")
@@ -688,9 +698,9 @@ if not QUICK:
 #
 # <details><summary>Answer</summary>
 #
-# With smoothing 0.1 the target is 0.9 on the label and 0.1 spread evenly over the vocabulary. The loss
-# is smallest when the model predicts exactly this mixture, and then it equals the entropy of the
-# mixture: about 0.9·ln(1/0.9) + 0.1·ln(V/0.1), 1.0 nats for V = 1,000. It can never be 0.
+# With smoothing 0.1 the target is 0.9 on the label and 0.1 spread evenly over the vocabulary. The
+# loss is smallest when the model predicts exactly this mixture, and then it equals the entropy of
+# the mixture: about 0.9·ln(1/0.9) + 0.1·ln(V/0.1), 1.0 nats for V = 1,000. It can never be 0.
 #
 # </details>
 #
@@ -712,7 +722,8 @@ if not QUICK:
 #
 # <details><summary>Answer</summary>
 #
-# The initial weights, the dropout masks and the order of the data. On small corpora two seeds often
-# differ by half a point or more, so a gain below 1 BLEU from one run says little. Train three seeds.
+# The initial weights, the dropout masks and the order of the data. On small corpora two seeds
+# often differ by half a point or more, so a gain below 1 BLEU from one run says little. Train
+# three seeds.
 #
 # </details>

@@ -145,13 +145,18 @@ for name, function in sorted(loaded.signatures.items()):
 # Every first dimension is the batch; a `?` may be any number. `attention` is (batch, target pieces,
 # source pieces), padded with 0 to the longest row of the batch.
 #
-# Strings go in and strings come out. The graph does the rest:
+# Strings go in and strings come out. The graph does the rest, and does it as the Python code of the
+# package would:
 
 # %%
+sentences = ["I love you.", "My brother wants to buy a new car tomorrow."]
 translate = loaded.signatures["translate"]
-answer = translate(text=tf.constant(["I love you.", "Do you have time tomorrow?"]))
-for text, score in zip(answer["translation"].numpy(), answer["score"].numpy(), strict=True):
-    print(text.decode(), f"{score:.3f}")
+answer = translate(text=tf.constant(sentences))
+in_python = kt.Translator.from_run("builtin:phrasebook").translate(sentences)
+for text, score, other in zip(*(answer[k].numpy() for k in ("translation", "score")), in_python):
+    print(f"graph: {text.decode()} {score:.4f}    Python: {other.text} {other.score:.4f}")
+    assert text.decode() == other.text
+    assert abs(score - other.score) < 1e-4
 
 graph = translate.graph.as_graph_def()
 operations = {node.op for node in graph.node}
@@ -184,10 +189,10 @@ with socket.socket() as probe:  # a free port
 
 command = f"python -m keras_transformer.serve export/models/en-zh --port {port}"
 print(f"$ {command.replace(str(port), 'PORT')}")
-log = Path("server.log").open("w", encoding="utf-8")
-server = subprocess.Popen(
-    [sys.executable, *command.split()[1:]], stdout=log, stderr=subprocess.STDOUT
-)
+with Path("server.log").open("w", encoding="utf-8") as log:
+    server = subprocess.Popen(
+        [sys.executable, *command.split()[1:]], stdout=log, stderr=subprocess.STDOUT
+    )
 atexit.register(server.kill)  # it ends with the notebook in any case
 
 MODEL = f"http://127.0.0.1:{port}/v1/models/en-zh"
@@ -239,8 +244,6 @@ assert len(seen) > 1  # the first calls came too early
 # the second sentence?
 
 # %%
-sentences = ["I love you.", "My brother wants to buy a new car tomorrow."]
-
 by_row = {"signature_name": "translate", "instances": [{"text": text} for text in sentences]}
 by_column = {"signature_name": "translate", "inputs": {"text": sentences}}
 
@@ -291,7 +294,7 @@ for text, row in zip(batch, reply["predictions"], strict=True):
 
 alone = call(f"{MODEL}:predict", {"instances": batch[:1]})[1]["predictions"][0]
 together = reply["predictions"][0]
-assert reply["predictions"][1]["translation"] == "" and reply["predictions"][1]["score"] == 0
+assert (reply["predictions"][1]["translation"], reply["predictions"][1]["score"]) == ("", 0)
 assert alone["translation"] == together["translation"]
 assert abs(alone["score"] - together["score"]) < 1e-4  # rounding; nothing of the neighbours
 
@@ -324,7 +327,9 @@ for name, (url, body) in wrong.items():
     statuses[name], reply = call(url, body)
     print(f"{name:<18} {statuses[name]}  {reply['error'][:100]}")
 
-assert all(statuses[name] == (404 if "model" in name or "version" in name else 400) for name in wrong)
+assert all(
+    statuses[name] == (404 if "model" in name or "version" in name else 400) for name in wrong
+)
 assert call(f"{MODEL}:predict", by_row)[0] == 200  # the server is unharmed
 
 # %% [markdown]
@@ -380,8 +385,8 @@ assert best["scores"] == sorted(best["scores"], reverse=True)
 #
 # `align` returns the cross-attention of the last layer but one, averaged over its heads.
 #
-# **Predict:** English puts *tomorrow* last, Chinese puts 明天 near the front. What will the map look
-# like: a diagonal?
+# **Predict:** English puts *tomorrow* last, Chinese puts 明天 near the front. What will the map
+# look like: a diagonal?
 
 # %%
 source = "My brother wants to buy a new car tomorrow."
@@ -529,15 +534,14 @@ else:
 # %%
 server.terminate()
 print("exit status", server.wait(timeout=60))
-log.close()
 assert server.returncode in (0, 143, -15)
 
 # %% [markdown]
 # ## Exercises
 #
-# **1.** `options` takes `alpha`, the strength of the length penalty, for each sentence. Predict what
-# `alpha` 0 and `alpha` 5 do to the length of a translation, then ask the server (start it again
-# first).
+# **1.** `options` takes `alpha`, the strength of the length penalty, for each sentence. Predict
+# what `alpha` 0 and `alpha` 5 do to the length of a translation, then ask the server (start it
+# again first).
 #
 # <details><summary>Answer</summary>
 #
@@ -559,14 +563,14 @@ assert server.returncode in (0, 143, -15)
 # <details><summary>Answer</summary>
 #
 # The vocabulary holds a token for each of the 256 bytes. A character that is not in the vocabulary
-# is spelled in UTF-8: 😀 is the four tokens `<0xF0> <0x9F> <0x98> <0x80>`. Every text can be encoded,
-# and decoding gives it back. Whether the model copies it is a matter of training: these four
-# embeddings never had a gradient from real text.
+# is spelled in UTF-8: 😀 is the four tokens `<0xF0> <0x9F> <0x98> <0x80>`. Every text can be
+# encoded, and decoding gives it back. Whether the model copies it is a matter of training: these
+# four embeddings never had a gradient from real text.
 #
 # </details>
 #
-# **3.** Export the model once more while the server runs. Which version answers, and what happens to
-# a request that is under way?
+# **3.** Export the model once more while the server runs. Which version answers, and what happens
+# to a request that is under way?
 #
 # <details><summary>Answer</summary>
 #
