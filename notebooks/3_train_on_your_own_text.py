@@ -60,24 +60,18 @@ from keras_transformer.data import phrasebook
 
 
 def shell(command, status=0, interrupt_at=None):
-    """Run a command, show what it prints, and return that.
-
-    With ``interrupt_at``, the command is stopped (SIGTERM) as soon as it prints that text.
-    """
+    """Run a command and show what it prints; stop it (SIGTERM) when it prints ``interrupt_at``."""
     print(f"$ {command}", flush=True)
     words = [sys.executable if word == "python" else word for word in shlex.split(command)]
-    lines = []
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
     ) as process:
         for line in process.stdout:
             print(re.sub(r"^[\d-]+ [\d:]+ ", "", line), end="", flush=True)
-            lines.append(line)
             if interrupt_at and interrupt_at in line:
                 process.terminate()
                 interrupt_at = None
     assert process.returncode == status, f"exit status {process.returncode}, expected {status}"
-    return "".join(lines)
 
 
 # %% [markdown]
@@ -195,7 +189,7 @@ assert correlations[0] > 0.5 > 0.2 > abs(correlations[1])
 # **Predict:** The model has never seen *triceratops*, nor an emoji. Will they become "unknown"?
 
 # %%
-config = kt.DataConfig(vocabulary_size=1_000)
+config = kt.DataConfig(vocabulary_size=1_500)
 tokenizer = kt.Tokenizer.train(*zip(*general["train"], strict=True), config)
 MINE = "I like your new car."  # write your own sentence here
 
@@ -223,9 +217,9 @@ for text in (MINE, "The triceratops is happy.", "I like you 😀.", "我喜欢�
 # many times will the model see each sentence?
 
 # %%
-STEPS, EVERY, WARMUP = (60, 20, 20) if QUICK else (600, 100, 150)
+STEPS, EVERY, WARMUP = (60, 20, 20) if QUICK else (800, 100, 200)
 OPTIONS = (
-    "--preset demo --model.encoder_layers 2 --model.decoder_layers 2 --data.vocabulary_size 1000"
+    "--preset demo --model.encoder_layers 2 --model.decoder_layers 2 --data.vocabulary_size 1500"
     f" --train.batch_tokens 1024 --train.max_steps {STEPS} --train.warmup_steps {WARMUP}"
     f" --train.checkpoint_every {EVERY} --train.log_every {EVERY // 2} --train.keep_best 10"
 )
@@ -233,7 +227,7 @@ shell(
     f"python -m keras_transformer.train {OPTIONS}"
     " --data.train data/train --data.dev data/dev --data.source en --data.target zh"
     " --run runs/first",
-    interrupt_at=f"step {EVERY + EVERY // 2}/",
+    interrupt_at=f"step {2 * EVERY + EVERY // 2}/",
     status=143,
 )
 
@@ -331,15 +325,16 @@ def look(folder, stage):
     found = translator.translate(FIXED, attention=True)
     stages[stage] = found
     for text, translation in zip(FIXED, found, strict=True):
-        print(f"{text:<34} {translation.text}   (score {translation.score:.2f})")
+        print(f"{text:<34} {translation.text[:30]}   (score {translation.score:.2f})")
     with visualize.use_fonts():
         figure, panels = plt.subplots(2, 2, figsize=(8, 7.6))
         figure.suptitle(f"{stage}: rows translation (queries), columns source (keys)")
         for axes, translation in zip(panels.flat, found, strict=True):
             attention = translation.attention
-            axes.imshow(attention.weights, cmap="Blues", vmin=0, vmax=1)
+            rows = attention.target[:12]  # an untrained model may not know when to stop
+            axes.imshow(attention.weights[:12], cmap="Blues", vmin=0, vmax=1, aspect="auto")
             axes.set_xticks(range(len(attention.source)), attention.source, rotation=60, ha="right")
-            axes.set_yticks(range(len(attention.target)), attention.target)
+            axes.set_yticks(range(len(rows)), rows)
         plt.show()
     for translation in found:
         assert np.allclose(translation.attention.weights.sum(axis=1), 1, atol=1e-5)
@@ -391,8 +386,9 @@ for name, meaning in ABOUT.items():
 assert found <= set(ABOUT), found - set(ABOUT)
 
 records = [json.loads(line) for line in (run.path / "metrics.jsonl").open(encoding="utf-8")]
+checkpoints = [record for record in records if "averaged" not in record]
 print("\na record of metrics.jsonl:")
-for key, value in records[-1].items():
+for key, value in checkpoints[-1].items():
     print(f"    {key}: {value:.4g}" if isinstance(value, float) else f"    {key}: {value}")
 
 # %% [markdown]
@@ -400,7 +396,6 @@ for key, value in records[-1].items():
 
 # %%
 steps = [json.loads(line) for line in (run.path / "steps.jsonl").open(encoding="utf-8")]
-checkpoints = [record for record in records if "averaged" not in record]
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3))
 at = [record["step"] for record in checkpoints]
 left.plot([record["step"] for record in steps], [record["train_loss"] for record in steps])
@@ -428,31 +423,29 @@ assert checkpoints[-1]["step"] == STEPS
 # translations higher or lower than with characters?
 
 # %%
-printed = shell(
+shell(
     "python -m keras_transformer.evaluate --run runs/first --source data/test.en"
-    " --reference data/test.zh --output test.zh --json"
+    " --reference data/test.zh --output test.zh"
 )
-scores = json.loads(printed.splitlines()[-1])
 
 # %%
 import sacrebleu
 
 hypotheses = Path("test.zh").read_text(encoding="utf-8").splitlines()
 references = Path("data/test.zh").read_text(encoding="utf-8").splitlines()
-print(f"chrF2 {scores['chrf']:.1f}    {scores['chrf_signature']}")
 bleus = {}
 for tokenize in ("zh", "char", "13a"):
     metric = sacrebleu.BLEU(tokenize=tokenize)
     bleus[tokenize] = metric.corpus_score(hypotheses, [references]).score
     print(f"BLEU {bleus[tokenize]:6.2f}    {metric.get_signature()}")
 
-assert abs(bleus["zh"] - scores["bleu"]) < 0.01
 assert bleus["13a"] < bleus["zh"]
 
 # %% [markdown]
-# The same lines, three scores. `13a` sees a whole Chinese sentence as one or two words: only a
-# sentence that is right from beginning to end counts at all. `evaluate` takes `zh` for Chinese and
-# prints the signature; a BLEU without its signature cannot be compared.
+# The same lines, three scores. `13a` splits at spaces, so a Chinese sentence is one or two words;
+# BLEU counts runs of up to four words, finds not one of length four, and is 0. `zh` separates the
+# characters. `evaluate` takes it for Chinese and prints the signature: a BLEU without its signature
+# cannot be compared.
 #
 # A score this high does not mean that the model knows Chinese. The corpus comes from sentence
 # patterns, and the test set has the same patterns with other words. On real text of this size,
@@ -544,6 +537,33 @@ assert forced[0] > bleu_at[at[0]]
 # Mistakes multiply: 0.6 to the sixth is 5 of 100 sentences. A loss that looks fine can go with a
 # BLEU of 0, so `train` prints both at each checkpoint.
 #
+# ### A wider beam, a worse translation
+#
+# A beam of 16 looks at more hypotheses than greedy search and finds more probable ones.
+#
+# **Predict:** a weak model, here one of the first checkpoints, without length penalty (α = 0). Is
+# BLEU higher with a wider beam? Are the translations longer or shorter?
+
+# %%
+weak = kt.build(run.config.model)
+weak.load_weights(weights_files[1])
+pairs = general["dev"][: 40 if QUICK else 200]
+beams = {}
+for beam in (1, 4, 16):
+    translator = kt.Translator(
+        weak, run.tokenizer(), kt.SearchConfig(beam=beam, alpha=0.0), run.config.data
+    )
+    texts = [item.text for item in translator.translate([english for english, _ in pairs])]
+    expected = [chinese for _, chinese in pairs]
+    bleu = sacrebleu.BLEU(tokenize="zh").corpus_score(texts, [expected]).score
+    beams[beam] = bleu, sum(map(len, texts)) / sum(map(len, expected))
+    print(f"beam {beam:>2}: BLEU {bleu:5.1f}, length {beams[beam][1]:.2f} of the references")
+
+assert beams[16][1] <= beams[1][1] + 0.02
+
+# %% [markdown]
+# @beam
+#
 # ### Padding must not matter
 #
 # **Predict:** Ten columns of padding, then a hundred: what happens to the loss per real token, and
@@ -572,7 +592,7 @@ assert max(kept) - min(kept) < 1e-4
 # of 400 sentences.
 
 # %%
-SMALL, SMALL_EVERY = (60, 20) if QUICK else (300, 50)
+SMALL, SMALL_EVERY = (40, 20) if QUICK else (300, 50)
 SMALL_OPTIONS = (
     f"--data.train data/cities-train --data.dev data/cities-dev --data.source en --data.target zh"
     f" --train.batch_tokens 512 --train.max_steps {SMALL} --train.checkpoint_every {SMALL_EVERY}"
@@ -580,8 +600,9 @@ SMALL_OPTIONS = (
 )
 NETWORK = "--preset demo --model.encoder_layers 2 --model.decoder_layers 2"
 shell(
-    f"python -m keras_transformer.train {NETWORK} --data.vocabulary_size 1000"
-    f" --train.warmup_steps 50 {SMALL_OPTIONS} --run runs/cities-alone"
+    f"python -m keras_transformer.train {NETWORK} --data.vocabulary_size 1500"
+    f" --train.warmup_steps 50 --train.learning_rate_factor 0.5 {SMALL_OPTIONS}"
+    " --run runs/cities-alone"
 )
 
 # %% [markdown]
@@ -671,7 +692,7 @@ look("runs/cities", "fine-tuned")
 for number, text in enumerate(FIXED):
     print(text)
     for stage, found in stages.items():
-        print(f"    {stage:<12} {found[number].text}   ({found[number].score:.2f})")
+        print(f"    {stage:<12} {found[number].text[:30]}   ({found[number].score:.2f})")
 
 if not QUICK:
     assert stages["finished"][0].text == "我爱你。"

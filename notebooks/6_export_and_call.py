@@ -68,18 +68,15 @@ from keras_transformer import visualize
 
 # %%
 def shell(command, status=0):
-    """Run a command, show what it prints, and return that."""
+    """Run a command and show what it prints."""
     print(f"$ {command}", flush=True)
     words = [sys.executable if word == "python" else word for word in shlex.split(command)]
-    lines = []
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
     ) as process:
         for line in process.stdout:
             print(line, end="", flush=True)
-            lines.append(line)
     assert process.returncode == status, f"exit status {process.returncode}, expected {status}"
-    return "".join(lines)
 
 
 dev_sentences = 20 if QUICK else 200
@@ -153,10 +150,11 @@ sentences = ["I love you.", "My brother wants to buy a new car tomorrow."]
 translate = loaded.signatures["translate"]
 answer = translate(text=tf.constant(sentences))
 in_python = kt.Translator.from_run("builtin:phrasebook").translate(sentences)
-for text, score, other in zip(*(answer[k].numpy() for k in ("translation", "score")), in_python):
-    print(f"graph: {text.decode()} {score:.4f}    Python: {other.text} {other.score:.4f}")
-    assert text.decode() == other.text
-    assert abs(score - other.score) < 1e-4
+for row, python in enumerate(in_python):
+    text, score = answer["translation"][row].numpy().decode(), float(answer["score"][row])
+    print(f"graph: {text} {score:.4f}    Python: {python.text} {python.score:.4f}")
+    assert text == python.text
+    assert abs(score - python.score) < 1e-4
 
 graph = translate.graph.as_graph_def()
 operations = {node.op for node in graph.node}
