@@ -598,9 +598,9 @@ SMALL_OPTIONS = (
     f" --train.batch_tokens 512 --train.max_steps {SMALL} --train.checkpoint_every {SMALL_EVERY}"
     f" --train.log_every {SMALL_EVERY // 2}"
 )
-NETWORK = "--preset demo --model.encoder_layers 2 --model.decoder_layers 2"
 shell(
-    f"python -m keras_transformer.train {NETWORK} --data.vocabulary_size 1500"
+    "python -m keras_transformer.train --preset demo --model.encoder_layers 2"
+    " --model.decoder_layers 2 --data.vocabulary_size 1500"
     f" --train.warmup_steps 50 --train.learning_rate_factor 0.5 {SMALL_OPTIONS}"
     " --run runs/cities-alone"
 )
@@ -611,7 +611,7 @@ shell(
 
 # %%
 shell(
-    f"python -m keras_transformer.train {NETWORK} --init_from runs/first"
+    "python -m keras_transformer.train --init_from runs/first"
     f" --train.warmup_steps 50 --train.learning_rate_factor 0.3 {SMALL_OPTIONS}"
     " --run runs/cities"
 )
