@@ -32,8 +32,13 @@ def check(config: ModelConfig) -> None:
     """Refuse a model that CTranslate2 cannot compute.
 
     Raises:
-        ExportError: It has ALiBi positions, or keys and values of different width.
+        ExportError: It is recurrent, has ALiBi positions, or keys and values of different width.
     """
+    if config.architecture != "transformer":
+        raise ExportError(
+            "model.architecture: expected transformer for --format ctranslate2, "
+            f"the run has {config.architecture}"
+        )
     if config.positions == "alibi":
         raise ExportError(
             "model.positions: expected sinusoidal, learned, rotary or none for --format "
