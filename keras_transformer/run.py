@@ -70,13 +70,27 @@ class Run:
     config: Config
 
     @classmethod
-    def create(cls, path: Path, config: Config, log: Callable[[str], None]) -> tuple[Run, Prepared]:
+    def create(
+        cls,
+        path: Path,
+        config: Config,
+        log: Callable[[str], None],
+        *,
+        tokenizer: Tokenizer | None = None,
+        prepared_in: Path | None = None,
+    ) -> tuple[Run, Prepared]:
         """Prepare the data and create the run folder atomically.
+
+        ``train --resume`` starts a run that was created here.
 
         Args:
             path: The folder to create.
             config: The configuration; vocabulary sizes of 0 are filled in.
             log: Called with progress lines about the data.
+            tokenizer: Tokenizer to use; None learns one.
+            prepared_in: Another run folder with the same section ``data`` (``on_long`` may
+                differ) and the same tokenizer. Its prepared data are shared by hard links, or
+                copied between file systems; they stay when either folder is removed.
 
         Returns:
             The run and its prepared data.
@@ -84,11 +98,12 @@ class Run:
         Raises:
             RunError: ``path`` exists already, and is not an empty folder.
             FileError: Another process is creating the run, or the disk cannot be written.
+            ChangedDataError: The data in ``prepared_in`` were prepared from something else.
             UserError: The data or the configuration cannot be used; no run is left behind.
         """
         _check_free(path)
         with system.atomic_folder(path, last=CONFIG) as partial:
-            prepared = prepare(config.data, partial, log)
+            prepared = prepare(config.data, partial, log, tokenizer, prepared_in)
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
             run.write_versions({})
