@@ -31,8 +31,15 @@ class Request:
 
 def add_options(parser: Parser) -> None:
     """Add the options of ``lab``."""
+    parser.usage = "python -m keras_transformer.lab [EXPERIMENT ...] [OPTION ...]"
     add = parser.add_argument
-    add("experiments", nargs="*", metavar="EXPERIMENT", help="Names from --list; none: all.")
+    add(
+        "experiments",
+        nargs="*",
+        default=[],
+        metavar="EXPERIMENT",
+        help="Names from --list; none: all.",
+    )
     add("--list", action="store_true", help="Describe the experiments and their variants.")
     add(
         "--to",
@@ -79,10 +86,10 @@ def request(options: Options) -> Request:
         ConfigError: An invalid field of the baseline.
     """
     own = options.own
-    experiments = [_experiment(name) for name in own.experiments or TABLE.by_name]
+    experiments = [_experiment(name) for name in dict.fromkeys(own.experiments or TABLE.by_name)]
     folder = Path(own.to)
     return Request(
-        experiments=list(dict.fromkeys(experiments)) if own.experiments else experiments,
+        experiments=experiments,
         baseline=_baseline(options),
         seeds=own.seeds,
         folder=folder,

@@ -30,7 +30,7 @@ def _grid(base: dict[str, Any], scale: float, whole: str) -> tuple[Variant, ...]
     for norm in ("pre", "post"):
         for rate, factor in _RATES.items():
             for warmup in ("linear", "none"):
-                steady = norm == "pre" or factor < 1 and warmup == "linear"
+                steady = norm == "pre" or (factor < 1 and warmup == "linear")
                 name = f"{norm.title()}-LN, {rate}, {'' if warmup == 'linear' else 'no '}warm-up"
                 changes = base | {
                     "model.norm": norm,
