@@ -58,7 +58,7 @@ class DecoderLayer(ConfiguredLayer):
         source_mask: tf.Tensor,
         training: bool = False,
         return_weights: bool = False,
-    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Decode all target positions at once.
 
         Args:
@@ -67,22 +67,29 @@ class DecoderLayer(ConfiguredLayer):
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return the cross-attention weights too.
+            return_weights: Whether to return the attention weights too.
 
         Returns:
-            (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
+            (B, T, D), and with ``return_weights`` also the float32 weights of self-attention
+            (B, H, T, T) and of cross-attention (B, H, T, S).
         """
-        weights: tf.Tensor | None = None
+        own: tf.Tensor | None = None
+        cross: tf.Tensor | None = None
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
-            return self.self_attention(y, y, target_mask, causal=True, training=training)
+            nonlocal own
+            inputs, options = (y, y, target_mask), {"causal": True, "training": training}
+            if not return_weights:
+                return self.self_attention(*inputs, **options)
+            output, own = self.self_attention(*inputs, **options, return_weights=True)
+            return output
 
         def attend_to_source(y: tf.Tensor) -> tf.Tensor:
-            nonlocal weights
+            nonlocal cross
             inputs, options = (y, memory, source_mask), {"training": training}
             if not return_weights:
                 return self.cross_attention(*inputs, **options)
-            output, weights = self.cross_attention(*inputs, **options, return_weights=True)
+            output, cross = self.cross_attention(*inputs, **options, return_weights=True)
             return output
 
         def transform(y: tf.Tensor) -> tf.Tensor:
@@ -91,14 +98,17 @@ class DecoderLayer(ConfiguredLayer):
         x = self.self_attention_connection(x, sublayer=attend_to_past, training=training)
         x = self.cross_attention_connection(x, sublayer=attend_to_source, training=training)
         x = self.feed_forward_connection(x, sublayer=transform, training=training)
-        return (x, weights) if return_weights else x
+        return (x, own, cross) if return_weights else x
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output
-        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
-        return output, keras.KerasTensor(shape, dtype="float32")
+        own, cross = (
+            keras.KerasTensor((x.shape[0], self.config.heads, x.shape[1], keys), dtype="float32")
+            for keys in (x.shape[1], memory.shape[1])
+        )
+        return output, own, cross
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -151,7 +161,7 @@ class Decoder(LayerStack):
         # Without gradient checkpointing, which returns a single tensor.
         weights = []
         for layer in self.layers:
-            x, cross = layer(x, *inputs, training=training, return_weights=True)
+            x, _, cross = layer(x, *inputs, training=training, return_weights=True)
             weights.append(cross)
         return self.apply_final_norm(x), weights
 
