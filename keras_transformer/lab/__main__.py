@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer.cli.main import exit_on_signals, run_main
-from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.cli.options import Options, build_parser, load_config
 from keras_transformer.config import SECTIONS
 from keras_transformer.lab.options import Request, add_options, describe, request
 
@@ -38,13 +38,13 @@ def main(argv: Sequence[str]) -> None:
         return
     wanted = request(options)
     with exit_on_signals():
-        failed = [] if options.own.report else _run(wanted, clean=bool(options.own.clean))
+        failed = [] if options.own.report else _run(wanted, options)
     if failed:
         print(f"without a result: {', '.join(failed)}", file=sys.stderr)
         raise SystemExit(1)
 
 
-def _run(wanted: Request, clean: bool) -> list[str]:
+def _run(wanted: Request, options: Options) -> list[str]:
     """Finish all runs; return the names of those that failed."""
     from keras_transformer.lab.jobs import corpus, jobs
     from keras_transformer.lab.results import Results
@@ -52,7 +52,14 @@ def _run(wanted: Request, clean: bool) -> list[str]:
     from keras_transformer.training.reporting.run_log import print_line
 
     found = corpus(wanted.baseline)
-    laboratory = Laboratory(wanted.folder, Results(wanted.results), found, print_line, clean)
+    laboratory = Laboratory(
+        wanted.folder,
+        Results(wanted.results),
+        found,
+        print_line,
+        clean=bool(options.own.clean),
+        measure_again=bool(options.own.measure_again),
+    )
     return laboratory.run(jobs(wanted.experiments, wanted.baseline, wanted.seeds, found))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from keras_transformer.config import Config, from_dict, to_dict
+from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 
 BASELINE = "baseline"
 """Name of the variant without changes."""
@@ -97,10 +97,16 @@ class Experiment:
         """Return the variants with their configurations by name, the baseline first.
 
         Variants that equal the baseline are left out.
+
+        Raises:
+            ConfigError: A variant is not possible with this baseline; the message names it.
         """
         found = {BASELINE: (Variant(BASELINE, {}), baseline)}
         for variant in self.variants:
-            config = variant.config(baseline)
+            try:
+                config = variant.config(baseline)
+            except ConfigError as error:
+                raise ConfigError(f"{self.name}, variant {variant.name}: {error}") from None
             if config != baseline:
                 found[variant.name] = variant, config
         return found

@@ -64,8 +64,8 @@ class Job:
 
     @property
     def searches_only(self) -> bool:
-        """Whether the training belongs to another job, that of the baseline's search."""
-        return any(name.startswith("search.") for name in self.overrides)
+        """Whether only the search differs from the baseline, which has the curves."""
+        return bool(self.overrides) and all(name.startswith("search.") for name in self.overrides)
 
 
 def corpus(config: Config) -> Corpus:

@@ -71,6 +71,11 @@ def add_options(parser: Parser) -> None:
         "--report", action="store_true", help="Make the report from the results, and train nothing."
     )
     add(
+        "--measure_again",
+        action="store_true",
+        help="Measure runs again that have a result, where their checkpoints are still there.",
+    )
+    add(
         "--clean",
         action="store_true",
         help="Remove checkpoints and kept weights of each run once it is measured; the best "

@@ -73,11 +73,22 @@ class Results:
         result = finite(result)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{job.name}-{job.key}.json"
-        text = json.dumps(result, ensure_ascii=False, allow_nan=False)
-        # A line for each entry: small, and readable in a comparison of two versions.
-        system.write_text(path, text.replace(', "', ',\n"') + "\n")
+        system.write_text(path, _text(result))
         self._found[job.key] = result
         return path
+
+
+def _text(result: Result) -> str:
+    """Return JSON with a line for each entry, and for each point of a curve."""
+    entries = []
+    for name, value in result.items():
+        if isinstance(value, list) and value:
+            points = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in value)
+            text = f"[\n  {points}\n ]"
+        else:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        entries.append(f' "{name}": {text}')
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def finite(value: Any) -> Any:

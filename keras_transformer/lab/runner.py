@@ -48,6 +48,7 @@ class Laboratory:
         corpus: The corpus of all jobs.
         log: Called with each progress line.
         clean: Remove checkpoints and kept weights of a run after its measurements.
+        measure_again: Replace the results of runs whose checkpoints are still there.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class Laboratory:
     corpus: Corpus
     log: Log
     clean: bool = False
+    measure_again: bool = False
 
     def run(self, jobs: Sequence[Job]) -> list[str]:
         """Finish all jobs that have no result yet.
@@ -67,8 +69,8 @@ class Laboratory:
         Raises:
             UserError: The corpus or the folder cannot be used.
         """
-        open_jobs = [job for job in jobs if job not in self.results]
-        self.log(f"{len(jobs)} runs, {len(jobs) - len(open_jobs)} of them are done")
+        open_jobs = [job for job in jobs if job not in self.results or self._measurable(job)]
+        self.log(f"{len(jobs)} results wanted, {len(jobs) - len(open_jobs)} of them are there")
         failed = []
         groups = by_training(open_jobs)
         for number, group in enumerate(groups, start=1):
@@ -84,6 +86,10 @@ class Laboratory:
                 self.log(f"[{number}/{len(groups)}] done in {time.monotonic() - start:.0f} s")
         return failed
 
+    def _measurable(self, job: Job) -> bool:
+        folders = (self.folder / "runs").glob(f"*-{job.training}")
+        return self.measure_again and any((path / "checkpoints").exists() for path in folders)
+
     def _finish(self, group: Sequence[Job]) -> None:
         """Train the run of a group unless it is trained, measure it and write the results."""
         path = self._trained(group[0])
@@ -92,6 +98,7 @@ class Laboratory:
             own = shared if not job.searches_only else _without_curves(shared)
             values = {**own, "final": finals.get(job.key), "corpus": self.corpus.name}
             self.results.add(job, values)
+            self.log(f"    {job.name}: {summary(values)}")
         if self.clean:
             for name in BULKY:
                 with contextlib.suppress(FileNotFoundError):
@@ -135,6 +142,15 @@ class Laboratory:
                 raise Failure(f"{path}: measuring ended with status {status}: see output.txt there")
             values = json.loads(system.read_text(output))
         return values["run"], values["finals"]
+
+
+def summary(values: dict[str, Any]) -> str:
+    """Return the outcome of a result in a few words."""
+    final, step = values["final"], values["diverged_at"]
+    words = [values["outcome"] + (f" at step {step}" if step is not None else "")]
+    if final:
+        words.append(f"BLEU {final['bleu']:.1f}, loss {final['nll_per_token']:.2f} a token")
+    return ", ".join(words)
 
 
 def _without_curves(values: dict[str, Any]) -> dict[str, Any]:

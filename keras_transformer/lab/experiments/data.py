@@ -21,6 +21,7 @@ EXPERIMENTS = (
                     "data.vocabulary_size": 1_000,
                     # As many sentences in a batch as before, in about four times the tokens.
                     "data.max_tokens": 1_000,
+                    "search.max_extra": 250,
                     "train.batch_tokens": Times(4),
                 },
                 "lower",

@@ -12,7 +12,8 @@ EXPERIMENTS = (
         name="no-residual",
         title="no residual connections",
         variants=(
-            Variant("no residual", _POST | {_ABLATION: "no_residual"}, "fails"),
+            Variant("Post-LN", _POST),
+            Variant("no residual", _POST | {_ABLATION: "no_residual"}, "fails", "Post-LN"),
             Variant(
                 "1 + 1 layers, no residual",
                 _POST
@@ -22,6 +23,7 @@ EXPERIMENTS = (
                     "model.decoder_layers": 1,
                 },
                 "open",
+                against="Post-LN",
             ),
         ),
         boxes=("encoder add", "decoder add"),
@@ -36,11 +38,13 @@ EXPERIMENTS = (
         name="no-layer-norm",
         title="no layer normalization",
         variants=(
-            Variant("no LayerNorm", _POST | {_ABLATION: "no_normalization"}, "fails"),
+            Variant("Post-LN", _POST),
+            Variant("no LayerNorm", _POST | {_ABLATION: "no_normalization"}, "fails", "Post-LN"),
             Variant(
                 "no LayerNorm, a tenth of the rate",
                 _POST | {_ABLATION: "no_normalization", "train.learning_rate_factor": Times(0.1)},
                 "lower",
+                against="Post-LN",
             ),
         ),
         boxes=("encoder add", "decoder add"),
@@ -55,12 +59,12 @@ EXPERIMENTS = (
         name="batch-norm",
         title="batch normalization in place of layer normalization",
         variants=(
-            Variant("LayerNorm, Post-LN", _POST, "open"),
+            Variant("Post-LN", _POST),
             Variant(
                 "BatchNorm",
                 _POST | {_ABLATION: "batch_normalization"},
                 "lower",
-                against="LayerNorm, Post-LN",
+                against="Post-LN",
             ),
         ),
         boxes=("encoder add", "decoder add"),
