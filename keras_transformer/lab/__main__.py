@@ -39,6 +39,7 @@ def main(argv: Sequence[str]) -> None:
     wanted = request(options)
     with exit_on_signals():
         failed = [] if options.own.report else _run(wanted, options)
+        _report(wanted)
     if failed:
         print(f"without a result: {', '.join(failed)}", file=sys.stderr)
         raise SystemExit(1)
@@ -46,12 +47,15 @@ def main(argv: Sequence[str]) -> None:
 
 def _run(wanted: Request, options: Options) -> list[str]:
     """Finish all runs; return the names of those that failed."""
+    from keras_transformer.lab import record
     from keras_transformer.lab.jobs import corpus, jobs
     from keras_transformer.lab.results import Results
     from keras_transformer.lab.runner import Laboratory
     from keras_transformer.training.reporting.run_log import print_line
 
     found = corpus(wanted.baseline)
+    all_jobs = jobs(wanted.experiments, wanted.baseline, wanted.seeds, found)
+    record.write(wanted.results, wanted.baseline, found)
     laboratory = Laboratory(
         wanted.folder,
         Results(wanted.results),
@@ -60,7 +64,20 @@ def _run(wanted: Request, options: Options) -> list[str]:
         clean=bool(options.own.clean),
         measure_again=bool(options.own.measure_again),
     )
-    return laboratory.run(jobs(wanted.experiments, wanted.baseline, wanted.seeds, found))
+    return laboratory.run(all_jobs)
+
+
+def _report(wanted: Request) -> None:
+    """Make the report of all experiments with results in the folder."""
+    from keras_transformer.lab import record
+    from keras_transformer.lab.experiments import TABLE
+    from keras_transformer.lab.report import Report
+    from keras_transformer.lab.results import Results
+
+    baseline, corpus = record.read(wanted.results)
+    report = Report.of(TABLE.experiments, baseline, corpus, Results(wanted.results))
+    print(report.write(wanted.folder))
+
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ Expected = Literal["lower", "equal", "higher", "fails", "open"]
 """BLEU that the literature lets expect, against the variant that is compared with; fails: the
 network diverges or does not learn; open: either result is known."""
 
-Plot = Literal["curves", "grid", "length", "search", "reliability", "ranks", "activations"]
+Plot = Literal[
+    "curves", "grid", "scores", "length", "search", "reliability", "ranks", "activations"
+]
 """Figures of an experiment. curves: loss, BLEU, gradient norm and attention entropy."""
 
 

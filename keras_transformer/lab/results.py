@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_transformer import system
 from keras_transformer.errors import UserError
-from keras_transformer.lab.jobs import Job
+from keras_transformer.lab.jobs import KEY_LENGTH, Job
 
 FORMAT = 1
 """Version of the files; those of other versions are refused."""
@@ -35,7 +35,7 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._found: dict[str, Result] = {}
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted(folder.glob(f"*-{'?' * KEY_LENGTH}.json")):
             result = _read(path)
             self._found[result["key"]] = result
 

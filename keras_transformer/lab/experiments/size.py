@@ -46,6 +46,7 @@ EXPERIMENTS = (
         "256: 24.5, 1,024: 26.0; d_ff 1,024: 25.4, 4,096: 26.2. (D) dropout 0: 24.6, 0.2: 25.5; "
         "ε 0: 25.3, 0.2: 25.7. (E) learned positions 25.7.",
         size="Larger networks need more data and steps: the order of (C) may flatten or turn.",
+        plots=("scores",),
     ),
 )
 """Sizes and regularisation of the paper's Table 3."""
