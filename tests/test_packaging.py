@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -167,6 +168,11 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     python = scripts / "python"
     done = call(python, "-m", "keras_transformer.translate", "--run", "run", "in.txt", cwd=work)
     assert done.stdout.count("\n") == 2
+    (installed,) = (scripts.parent / "lib").glob("*/site-packages/keras_transformer")
+    before = files_of(installed)
+    translate = [python, "-m", "keras_transformer.translate", "--run", "builtin:phrasebook"]
+    assert call(*translate, "in.txt", cwd=work).stdout == "我爱你。\n\n"
+    assert files_of(installed) == before  # it may be a read-only folder
     (work / "models" / "1").mkdir(parents=True)
     (work / "models" / "1" / "saved_model.pb").touch()
     for words in (["export", "--run", "run", "--to", "new"], ["serve", "models"]):
@@ -183,16 +189,38 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     assert "index.html" in where.splitlines()[1]
 
 
+def files_of(folder: Path) -> dict[Path, int]:
+    """Return the files of a folder with their modification times, without Python's cache."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {path: path.stat().st_mtime_ns for path in paths}
+
+
+@pytest.mark.slow
+def test_a_source_distribution_has_all_files_of_the_package(tmp_path: Path) -> None:
+    sources = copy_sources(tmp_path)
+    code = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    call(sys.executable, "-c", code, cwd=sources)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {str(path.relative_to(ROOT)) for path in files_of(ROOT / "keras_transformer")} <= names
+
+
 def build_wheel(folder: Path) -> Path:
     """Build from a copy of the sources: a build leaves files beside them."""
-    sources = folder / "sources"
-    sources.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "keras_transformer"):
-        subprocess.run(["cp", "-r", str(ROOT / name), str(sources)], check=True)
+    sources = copy_sources(folder)
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(folder)]
     call(sys.executable, "-m", "pip", "wheel", *options, str(sources), cwd=folder)
     (wheel,) = folder.glob("keras_translate-*.whl")
     return wheel
+
+
+def copy_sources(folder: Path) -> Path:
+    sources = folder / "sources"
+    sources.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "keras_transformer"):
+        subprocess.run(["cp", "-r", str(ROOT / name), str(sources)], check=True)
+    return sources
 
 
 def install(wheel: Path, environment: Path) -> Path:
