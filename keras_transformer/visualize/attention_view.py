@@ -118,7 +118,10 @@ class AttentionView:
         return rollout(self.layers(part))
 
     def figure(
-        self, part: Part = "cross", layer: int | None = None, head: Head | None = None,
+        self,
+        part: Part = "cross",
+        layer: int | None = None,
+        head: Head | None = None,
         end: bool = True,
     ) -> Picture:
         """Draw maps of a part on the scale 0 to 1, a row for each layer.

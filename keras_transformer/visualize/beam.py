@@ -91,9 +91,7 @@ def beam_tree(
     return search_tree(translator, source, search or translator.search)
 
 
-def search_tree(
-    translator: Translator, source: Sequence[int], search: SearchConfig
-) -> BeamTree:
+def search_tree(translator: Translator, source: Sequence[int], search: SearchConfig) -> BeamTree:
     """Search the translation of source ids, the end token included; see `beam_tree`."""
     beam = search.beam
     # All finished hypotheses of the last moment are returned, but the search stops as before.

@@ -96,7 +96,9 @@ class Comparison:
 
     def figure(self, part: Part = "cross", layer: int = -1, head: Head = "mean") -> Picture:
         """Draw both maps and their difference; arguments as in `difference`."""
-        picture: Picture = drawing_module("comparison_figures").comparison_figure(self, part, layer, head)
+        picture: Picture = drawing_module("comparison_figures").comparison_figure(
+            self, part, layer, head
+        )
         return picture
 
     def page(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 from keras_transformer.visualize.attention_rollout import CAPTION as ROLLOUT_CAPTION
 from keras_transformer.visualize.fonts import drawable_labels, use_fonts
 from keras_transformer.visualize.heads import HeadStatistics, Part
-from keras_transformer.visualize.maps import Picture, heatmaps, label_inches
+from keras_transformer.visualize.maps import Map, Picture, heatmaps, label_inches, maps_beside
 from keras_transformer.visualize.next_tokens import NextTokens
 from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.renormalization import CAPTION as LEFT_OUT_CAPTION
@@ -75,44 +74,18 @@ def rollout_figure(view: AttentionView) -> Picture:
     parts = [part for part in view.parts if part != "cross"]
     if not parts:
         raise ValueError("rollout: expected a model with self-attention, got a recurrent one")
-    pictures = [
-        heatmaps(
-            [[view.rollout(part)]],
+    maps = [
+        Map(
+            view.rollout(part),
             labels(view.rows(part)),
             labels(view.columns(part)),
-            [[f"Rollout: {PARTS[part].title.lower()}"]],
-            "",
+            f"Rollout: {PARTS[part].title.lower()}",
             "rows = positions of the last layer",
             "columns = input tokens",
-            most=4.0,
-            cell=0.24,
         )
         for part in parts
     ]
-    return beside(pictures, ROLLOUT_CAPTION)
-
-
-def beside(pictures: Sequence[Picture], caption: str) -> Picture:
-    """Draw rendered pictures side by side above a caption."""
-    images = []
-    for picture in pictures:
-        with use_fonts():
-            picture.canvas.draw()
-        images.append(np.asarray(picture.canvas.buffer_rgba()))
-    dpi = pictures[0].dpi
-    width = sum(image.shape[1] for image in images) / dpi
-    lines = textwrap.wrap(caption, int(width * 13))
-    below = 0.17 * len(lines) + 0.15
-    height = max(image.shape[0] for image in images) / dpi + below
-    with use_fonts():
-        figure = Picture(figsize=(width, height), dpi=dpi)
-        x = 0.0
-        for image in images:
-            y = figure.bbox.height - image.shape[0]
-            figure.figimage(image, x, y)
-            x += image.shape[1]
-        figure.text(0.12 / width, 0.08 / height, "\n".join(lines), fontsize=8, va="bottom")
-    return figure
+    return maps_beside(maps, ROLLOUT_CAPTION)
 
 
 def heads_figure(statistics: Sequence[HeadStatistics]) -> Picture:
