@@ -202,7 +202,7 @@ assert words[row.argmax()] == "sat"
 assert np.isclose(row.sum(), 1)
 
 # %% [markdown]
-# In a trained model nobody makes these vectors. Three matrices do: Q = X W_Q, K = X W_K, V = X W_V.
+# In a trained model three matrices make these vectors: Q = X W_Q, K = X W_K, V = X W_V.
 
 # %% [markdown]
 # ## 3.2.1 Why divide by √d_k?
@@ -768,7 +768,7 @@ assert (largest[10] > largest[1]).all()
 assert (largest[0] == 0.25).all()
 
 # %% [markdown]
-# **3.** Somebody writes the look-ahead mask with `>` instead of `>=`. Which row is in trouble, and
+# **3.** The look-ahead mask with `>` instead of `>=`. Which row is in trouble, and
 # what does a loss show?
 #
 # <details><summary>Answer</summary>
