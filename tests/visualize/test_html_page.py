@@ -43,5 +43,5 @@ def test_weights_are_thousandths() -> None:
     part = json.loads(data)["views"][0]["parts"]["cross"]
 
     assert part["layers"][0][0][1] == [100, 700, 100, 100]
-    assert [head["role"] for head in part["heads"]][0] == "alignment"
+    assert part["heads"][0]["role"] == "alignment"
     assert part["rollout"] is None
