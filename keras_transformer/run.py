@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer import system, weights_file
+from keras_transformer import builtin_models, system, weights_file
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 from keras_transformer.config.yaml_file import read_config_file, write_config_text
 from keras_transformer.data.errors import DataError
@@ -70,13 +70,27 @@ class Run:
     config: Config
 
     @classmethod
-    def create(cls, path: Path, config: Config, log: Callable[[str], None]) -> tuple[Run, Prepared]:
+    def create(
+        cls,
+        path: Path,
+        config: Config,
+        log: Callable[[str], None],
+        *,
+        tokenizer: Tokenizer | None = None,
+        prepared_in: Path | None = None,
+    ) -> tuple[Run, Prepared]:
         """Prepare the data and create the run folder atomically.
+
+        ``train --resume`` starts a run that was created here.
 
         Args:
             path: The folder to create.
             config: The configuration; vocabulary sizes of 0 are filled in.
             log: Called with progress lines about the data.
+            tokenizer: Tokenizer to use; None learns one.
+            prepared_in: Another run folder with the same section ``data`` (``on_long`` may
+                differ) and the same tokenizer. Its prepared data are shared by hard links, or
+                copied between file systems; they stay when either folder is removed.
 
         Returns:
             The run and its prepared data.
@@ -84,24 +98,30 @@ class Run:
         Raises:
             RunError: ``path`` exists already, and is not an empty folder.
             FileError: Another process is creating the run, or the disk cannot be written.
+            ChangedDataError: The data in ``prepared_in`` were prepared from something else.
             UserError: The data or the configuration cannot be used; no run is left behind.
         """
         _check_free(path)
         with system.atomic_folder(path, last=CONFIG) as partial:
-            prepared = prepare(config.data, partial, log)
+            prepared = prepare(config.data, partial, log, tokenizer, prepared_in)
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
             run.write_config()
             run.write_versions({})
         return dataclasses.replace(run, path=path), prepared
 
     @classmethod
-    def open(cls, path: Path) -> Run:
+    def open(cls, path: Path | str) -> Run:
         """Open an existing run folder.
 
+        Args:
+            path: The folder, or the name of a built-in model such as ``builtin:phrasebook``.
+
         Raises:
+            BuiltinModelError: There is no built-in model of this name.
             RunError: There is no run folder, or its configuration is invalid.
             FormatError: A later version of the package wrote it, or versions.json is damaged.
         """
+        path = builtin_models.run_folder(path)
         system.check_local(path)
         file = path / CONFIG
         if not file.is_file():
@@ -128,8 +148,10 @@ class Run:
         """Lock this folder, so that no other process trains in it.
 
         Raises:
+            BuiltinModelError: It is that of a built-in model.
             FileError: Another process holds the lock.
         """
+        builtin_models.refuse_writing(self.path)
         with system.lock(self.path):
             yield
 
@@ -295,6 +317,7 @@ class Run:
 
 def _check_free(path: Path) -> None:
     """Check that a run folder can be created at ``path``."""
+    builtin_models.refuse_writing(path)
     if path.name in ("", ".."):  # "." has no name either
         raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():

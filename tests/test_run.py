@@ -92,6 +92,62 @@ def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:
     assert len(opened.prepared(lines.append).train) == len(prepared.train) == 30
 
 
+def files(run: Run) -> dict[Path, bytes]:
+    paths = [path for name in ("data", "tokenizer") for path in sorted((run.path / name).iterdir())]
+    return {path.relative_to(run.path): path.read_bytes() for path in paths}
+
+
+def no_link(source: str, target: str) -> None:
+    raise OSError(18, "Invalid cross-device link")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_runs_share_prepared_data(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", no_link)
+    before, lines = files(run), list[str]()
+    other = dataclasses.replace(run.config, train=dataclasses.replace(run.config.train, seed=9))
+
+    second, prepared = Run.create(tmp_path / "second", other, lines.append, prepared_in=run.path)
+
+    assert lines == [f"data: shared with {run.path}"]
+    assert second.config.train.seed == 9
+    assert files(second) == before
+    inodes = [(folder.path / "data" / "train.json").stat().st_ino for folder in (run, second)]
+    assert (inodes[0] == inodes[1]) is links
+    # Neither preparing again nor removing the first run changes the second.
+    (run.path / "data" / "dev.json").unlink()
+    run.prepare_again(lines.append)
+    assert files(second) == before
+    shutil.rmtree(run.path)
+    assert Run.open(second.path).prepared(lines.append).dev_pairs == prepared.dev_pairs
+
+
+def test_data_of_another_configuration_are_not_shared(run: Run, tmp_path: Path) -> None:
+    data = dataclasses.replace(run.config.data, max_tokens=7)
+    config = dataclasses.replace(run.config, data=data)
+    with pytest.raises(DataError, match=r"expected data.max_tokens \d+, got 7"):
+        Run.create(tmp_path / "new", config, print, prepared_in=run.path)
+    with pytest.raises(DataError, match="nowhere"):
+        Run.create(tmp_path / "new", run.config, print, prepared_in=tmp_path / "nowhere")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_uses_a_given_tokenizer(run: Run, tmp_path: Path, config: Config) -> None:
+    data = dataclasses.replace(config.data, algorithm="bpe")
+    other, _ = Run.create(tmp_path / "one", dataclasses.replace(config, data=data), print)
+    assert other.tokenizer().fingerprint != run.tokenizer().fingerprint
+    second, _ = Run.create(tmp_path / "two", config, print, tokenizer=other.tokenizer())
+    assert second.tokenizer().fingerprint == other.tokenizer().fingerprint
+    assert second.config.model.source_vocabulary_size == other.tokenizer().source.size
+    with pytest.raises(DataError, match="the same tokenizer, got another one"):
+        Run.create(
+            tmp_path / "x", config, print, tokenizer=run.tokenizer(), prepared_in=second.path
+        )
+
+
 def test_a_library_under_another_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "_LIBRARIES", ("numpy", "no-such-tensorflow"))
     found = formats.versions()

@@ -18,7 +18,14 @@ from keras_transformer.data.encoding import encode_pairs
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.fingerprint import add_hashes, check_same, fingerprint
 from keras_transformer.data.pairs import BLOCK_SIZE, CORPORA_WITH_DEV, Pair, read_pairs
-from keras_transformer.data.prepared import DEV_TEXT, FINGERPRINT, REPORT, Prepared, load
+from keras_transformer.data.prepared import (
+    DEV_TEXT,
+    FINGERPRINT,
+    REPORT,
+    Prepared,
+    link_prepared,
+    load,
+)
 from keras_transformer.data.store import EncodedSentences, EncodedStore, write_store
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.data.tokenizer_sample import consume, sample
@@ -30,7 +37,11 @@ Log = Callable[[str], None]
 
 
 def prepare(
-    config: DataConfig, directory: Path, log: Log, tokenizer: Tokenizer | None = None
+    config: DataConfig,
+    directory: Path,
+    log: Log,
+    tokenizer: Tokenizer | None = None,
+    prepared_in: Path | None = None,
 ) -> Prepared:
     """Prepare the corpora in a run folder, or load what an earlier call prepared there.
 
@@ -43,11 +54,13 @@ def prepare(
         directory: The run folder.
         log: Called with each progress line.
         tokenizer: Tokenizer to use; None learns one.
+        prepared_in: Another run folder with data of the same configuration, corpora and
+            tokenizer; its files are linked into ``directory`` instead.
 
     Raises:
         ConfigError: ``data.dev`` is empty and the corpus has no held-out pairs.
-        DataError: The corpora cannot be used, no pair is left, or ``directory`` has data
-            prepared from something else.
+        DataError: The corpora cannot be used, no pair is left, or ``directory`` or
+            ``prepared_in`` has data prepared from something else.
         TokenizerError: No tokenizer can be learned, or the one in ``directory`` is damaged.
         StoreError: The encoded pairs in ``directory`` are damaged.
         FileError: The files cannot be written.
@@ -57,6 +70,11 @@ def prepare(
     if path.exists():
         check_same(current, path, tokenizer)
         log(f"data: as prepared before in {path.parent}")
+        return load(directory)
+    if prepared_in is not None:
+        check_same(current, prepared_in / "data" / FINGERPRINT, tokenizer)
+        link_prepared(prepared_in, directory)
+        log(f"data: shared with {prepared_in}")
         return load(directory)
     return Preparation(config, directory / "data", directory / "tokenizer", log).run(tokenizer)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
 from keras_transformer.data.store import EncodedStore
 from keras_transformer.data.tokenizer import Tokenizer
+from keras_transformer.system import FileError
 
 FINGERPRINT = "fingerprint.json"
 """Name of the file that is written last; without it the other files are ignored."""
@@ -63,6 +66,33 @@ def load(directory: Path) -> Prepared:
         dev_pairs=dev_pairs,
         report=read_json(data / REPORT),
     )
+
+
+def link_prepared(source: Path, directory: Path) -> None:
+    """Link the prepared data of a run folder into another, which then needs the first no more.
+
+    The files are copied where hard links are not possible. No file of prepared data is ever
+    changed in place, so links are as good as copies.
+
+    Args:
+        source: A run folder with prepared data.
+        directory: A folder without any.
+
+    Raises:
+        FileError: The files cannot be read or written.
+    """
+    try:
+        for folder in ("tokenizer", "data"):
+            shutil.copytree(source / folder, directory / folder, copy_function=_link_or_copy)
+    except (OSError, shutil.Error) as error:
+        raise FileError(f"{directory}: the data of {source} cannot be linked: {error}") from error
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(source, target)
 
 
 def load_dev_pairs(directory: Path) -> list[Pair]:

@@ -19,7 +19,7 @@ from keras_transformer.inference.alignment import attention_matrix
 from keras_transformer.inference.search.generate import Start, generate, width
 from keras_transformer.inference.search.hypotheses import Hypotheses
 from keras_transformer.inference.search.scoring import forced_log_probabilities
-from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.model.incremental.factory import incremental_decoder
 from keras_transformer.special_tokens import PAD, START
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -36,7 +36,7 @@ class InferenceFunctions:
     """
 
     def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
-        self._decoder = IncrementalDecoder(model, fixed)
+        self._decoder = incremental_decoder(model, fixed)
         self._search = search
         self.generate = tf.function(self._generate, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""

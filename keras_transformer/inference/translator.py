@@ -71,9 +71,9 @@ class Translator:
         TranslationError: The tokenizer does not fit the model.
 
     Example:
-        >>> translator = Translator.from_run(Path("runs/m30k"))
-        >>> translator.translate(["A dog runs."])[0].text
-        'Ein Hund rennt.'
+        >>> translator = Translator.from_run("builtin:phrasebook")
+        >>> translator.translate(["I love you."])[0].text
+        '我爱你。'
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Translator:
     @classmethod
     def from_run(
         cls,
-        run: Path,
+        run: Path | str,
         search: SearchConfig | None = None,
         *,
         dtype: str = "float32",
@@ -109,7 +109,8 @@ class Translator:
         """Load the translator of a trained run.
 
         Args:
-            run: The run folder; its best weights are used.
+            run: The run folder, or the name of a built-in model such as ``builtin:phrasebook``.
+                Its best weights are used.
             search: Replaces the search options stored in the run.
             dtype: Of weights and computation: "float32" or "bfloat16".
             workers: Batches computed in parallel.
