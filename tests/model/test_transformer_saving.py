@@ -30,6 +30,7 @@ SAVED: dict[str, dict[str, Any]] = {
     "rotary": {"norm": "pre", "positions": "rotary", "embeddings": "untied", "d_value": 6},
     "alibi": {"positions": "alibi", "embeddings": "untied", "heads": 4},
     "bfloat16": {"positions": "none", "dropout": 0.0, "dtype": "mixed_bfloat16"},
+    "recurrent": {"architecture": "recurrent", "encoder_layers": 2, "decoder_layers": 2},
 }
 
 RELOAD = """
