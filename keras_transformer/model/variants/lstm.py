@@ -28,7 +28,8 @@ class LstmCell(keras.layers.Layer):
     """
 
     def __init__(self, input_width: int, units: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # Casts would take the cell's precision; `project` casts the kernels.
+        super().__init__(autocast=False, **kwargs)
         self.input_width = input_width
         self.units = units
 

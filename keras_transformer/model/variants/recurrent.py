@@ -147,9 +147,9 @@ class RecurrentDecoder(ConfiguredLayer):
             cell.build()
         states = 2 * layers * width
         self.initial_kernel = self.add_weight(name="initial_kernel", shape=(width, states))
-        self.initial_bias = self.add_weight(name="initial_bias", shape=(states,), initializer=0.0)
+        self.initial_bias = self.add_weight(name="initial_bias", shape=(states,), initializer="zeros")
         self.output_kernel = self.add_weight(name="output_kernel", shape=(4 * width, width))
-        self.output_bias = self.add_weight(name="output_bias", shape=(width,), initializer=0.0)
+        self.output_bias = self.add_weight(name="output_bias", shape=(width,), initializer="zeros")
         self.built = True
 
     def call(

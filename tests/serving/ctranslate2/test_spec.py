@@ -16,6 +16,7 @@ from keras_transformer.inference.search.constraints import FORBIDDEN
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
+from keras_transformer.presets import preset
 from keras_transformer.serving.settings import ExportError
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
@@ -244,3 +245,10 @@ def test_unsupported_models(changes, message) -> None:
 
     with pytest.raises(ExportError, match=message):
         spec.check(dataclasses.replace(SMALL, **changes))
+
+
+def test_a_recurrent_model_is_refused() -> None:
+    from keras_transformer.serving.ctranslate2 import spec
+
+    with pytest.raises(ExportError, match=r"architecture: expected transformer .* has recurrent"):
+        spec.check(preset("rnn").model)
