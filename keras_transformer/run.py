@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer import system, weights_file
+from keras_transformer import builtin_models, system, weights_file
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 from keras_transformer.config.yaml_file import read_config_file, write_config_text
 from keras_transformer.data.errors import DataError
@@ -110,13 +110,18 @@ class Run:
         return dataclasses.replace(run, path=path), prepared
 
     @classmethod
-    def open(cls, path: Path) -> Run:
+    def open(cls, path: Path | str) -> Run:
         """Open an existing run folder.
 
+        Args:
+            path: The folder, or the name of a built-in model such as ``builtin:phrasebook``.
+
         Raises:
+            BuiltinModelError: There is no built-in model of this name.
             RunError: There is no run folder, or its configuration is invalid.
             FormatError: A later version of the package wrote it, or versions.json is damaged.
         """
+        path = builtin_models.run_folder(path)
         system.check_local(path)
         file = path / CONFIG
         if not file.is_file():
@@ -143,8 +148,10 @@ class Run:
         """Lock this folder, so that no other process trains in it.
 
         Raises:
+            BuiltinModelError: It is that of a built-in model.
             FileError: Another process holds the lock.
         """
+        builtin_models.refuse_writing(self.path)
         with system.lock(self.path):
             yield
 
@@ -310,6 +317,7 @@ class Run:
 
 def _check_free(path: Path) -> None:
     """Check that a run folder can be created at ``path``."""
+    builtin_models.refuse_writing(path)
     if path.name in ("", ".."):  # "." has no name either
         raise RunError(f"{path}: expected the name of a new folder")
     if path.is_dir():

@@ -17,8 +17,12 @@ COMMANDS = {
     "score": "score given translations",
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
+    "visualize": "draw attention, next tokens and search of a sentence, or a model's parts",
 }
 """Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
+
+PACKAGES = ("visualize",)
+"""Those that are packages, with their entry point in ``__main__``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COMMANDS)}"
         return fail("cli", f"unknown command {name!r}; {hint}")
-    status: int = importlib.import_module(f"keras_transformer.{name}").main(rest)
+    module = f"keras_transformer.{name}"
+    if name in PACKAGES:
+        module += ".__main__"
+    status: int = importlib.import_module(module).main(rest)
     return status
 
 

@@ -146,7 +146,7 @@ def _languages(own: Namespace) -> tuple[str, str, str]:
     if own.run is not None:
         from keras_transformer.run import Run
 
-        config = Run.open(Path(own.run)).config
+        config = Run.open(own.run).config
         return (
             source or config.data.source,
             target or config.data.target,

@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from keras_transformer.builtin_models import run_folder
 from keras_transformer.cli.main import import_tensorflow
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 def add_run(parser: Parser) -> None:
     """Add ``--run``."""
-    parser.add_argument("--run", metavar="DIR", help="Run folder of the trained model.")
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        help="Run folder of the trained model, or builtin:phrasebook, a small trained "
+        "English-Chinese model that comes with the package.",
+    )
 
 
 def run_path(options: Options) -> Path:
@@ -27,15 +33,18 @@ def run_path(options: Options) -> Path:
 
     Raises:
         UsageError: The option is missing.
+        BuiltinModelError: There is no built-in model of this name.
     """
     if options.own.run is None:
-        raise UsageError("--run DIR is missing: the run folder of a trained model")
-    return Path(options.own.run)
+        raise UsageError(
+            "--run DIR is missing: the run folder of a trained model, or builtin:phrasebook"
+        )
+    return run_folder(options.own.run)
 
 
 def files_read(options: Options) -> list[str | None]:
     """Return the files that a command with `add_translator` reads, without its texts."""
-    run = options.own.run
+    run = None if options.own.run is None else run_folder(options.own.run)
     names = ("config.yaml", "best.weights.h5")
     files = [] if run is None else [Path(run, name) for name in names]
     files += [] if run is None else Path(run, "tokenizer").glob("*")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_transformer.builtin_models import refuse_writing
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.cli.workers import launch
@@ -67,8 +68,10 @@ def run_folder(options: Options) -> Path:
 
     Raises:
         UsageError: No folder is named, and the corpus is the user's own.
+        BuiltinModelError: A built-in model is named.
     """
     if options.own.run is not None:
+        refuse_writing(options.own.run)
         return Path(options.own.run)
     kind, _, name = options.corpus.partition(":")
     if kind != "builtin":

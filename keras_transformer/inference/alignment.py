@@ -94,7 +94,7 @@ def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tens
     this average closest to human alignments.
 
     Args:
-        weights: For each decoder layer (B, H, T, S), from ``IncrementalDecoder.forward``.
+        weights: For each decoder layer (B, H, T, S), from ``DecodingModel.forward``.
         labels: (B, T) int32, the predicted tokens, padded.
 
     Returns:

@@ -20,6 +20,7 @@ from keras_transformer.inference.grouping import batches, padded_ids, parallel_m
 from keras_transformer.inference.inference_functions import InferenceFunctions
 from keras_transformer.inference.line_encoding import encode_lines, encode_prefixes
 from keras_transformer.inference.n_best import read_translations
+from keras_transformer.inference.search.generate import Start
 from keras_transformer.inference.translation import (
     Alternative,
     Score,
@@ -70,9 +71,9 @@ class Translator:
         TranslationError: The tokenizer does not fit the model.
 
     Example:
-        >>> translator = Translator.from_run(Path("runs/m30k"))
-        >>> translator.translate(["A dog runs."])[0].text
-        'Ein Hund rennt.'
+        >>> translator = Translator.from_run("builtin:phrasebook")
+        >>> translator.translate(["I love you."])[0].text
+        '我爱你。'
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Translator:
                 f"tokenizer: expected target vocabulary size {model.output_shape[-1]}, as in the "
                 f"model, got {tokenizer.target.size}"
             )
+        self.model = model
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
@@ -98,7 +100,7 @@ class Translator:
     @classmethod
     def from_run(
         cls,
-        run: Path,
+        run: Path | str,
         search: SearchConfig | None = None,
         *,
         dtype: str = "float32",
@@ -107,7 +109,8 @@ class Translator:
         """Load the translator of a trained run.
 
         Args:
-            run: The run folder; its best weights are used.
+            run: The run folder, or the name of a built-in model such as ``builtin:phrasebook``.
+                Its best weights are used.
             search: Replaces the search options stored in the run.
             dtype: Of weights and computation: "float32" or "bfloat16".
             workers: Batches computed in parallel.
@@ -121,6 +124,11 @@ class Translator:
         config = opened.config
         model, tokenizer = opened.model(dtype), opened.tokenizer()
         return cls(model, tokenizer, search or config.search, config.data, workers, fixed=True)
+
+    @property
+    def start(self) -> Start:
+        """Function that encodes a batch and returns step function and state, for any search."""
+        return self._functions.start
 
     def translate(
         self,

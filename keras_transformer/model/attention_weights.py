@@ -37,9 +37,7 @@ def attention_weights(model: keras.Model, source: Any, target: Any) -> Attention
             cross-attention weights is the query that predicts the token after position t.
     """
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
-    ids = {"source": tf.cast(source, tf.int32), "target": tf.cast(target, tf.int32)}
-    layers = keras.Model(model.input, [encoder.input, decoder.input], name="layer_inputs")
-    encoder_inputs, (x, *inputs) = layers(ids, training=False)
+    encoder_inputs, (x, *inputs) = stack_inputs(model, source, target)
 
     own: list[tf.Tensor] = []
     if isinstance(encoder, Encoder):
@@ -53,6 +51,27 @@ def attention_weights(model: keras.Model, source: Any, target: Any) -> Attention
         past.append(past_weights)
         cross.append(cross_weights)
     return AttentionWeights(_arrays(own), _arrays(past), _arrays(cross))
+
+
+def stack_inputs(
+    model: keras.Model, source: Any, target: Any
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Return the inputs of the encoder and of the decoder, without dropout.
+
+    Args:
+        model: A model from `transformer.build`.
+        source: (B, S) source ids.
+        target: (B, T) target ids.
+
+    Returns:
+        Embeddings (B, S, D) and source mask; embeddings (B, T, D), encoder output (B, S, D),
+        target mask and source mask.
+    """
+    stacks = [model.get_layer(name) for name in ("encoder", "decoder")]
+    inner = keras.Model(model.input, [stack.input for stack in stacks], name="stack_inputs")
+    ids = {"source": tf.cast(source, tf.int32), "target": tf.cast(target, tf.int32)}
+    encoder_inputs, decoder_inputs = inner(ids, training=False)
+    return encoder_inputs, decoder_inputs
 
 
 def _arrays(weights: list[tf.Tensor]) -> list[np.ndarray]:

@@ -30,15 +30,17 @@ class DecoderLayer(ConfiguredLayer):
         config, options = self.config, {"dtype": self.dtype_policy}
         self.self_attention = components.self_attention(config, name="self_attention", **options)
         self.cross_attention = components.cross_attention(config, name="cross_attention", **options)
-        self.feed_forward = components.feed_forward(config, name="feed_forward", **options)
+        self.feed_forward = components.feed_forward(
+            config, "decoder", name="feed_forward", **options
+        )
         self.self_attention_connection = components.sublayer_connection(
             config, name="self_attention_connection", **options
         )
         self.cross_attention_connection = components.sublayer_connection(
             config, name="cross_attention_connection", **options
         )
-        self.feed_forward_connection = components.sublayer_connection(
-            config, name="feed_forward_connection", **options
+        self.feed_forward_connection = components.feed_forward_connection(
+            config, "decoder", name="feed_forward_connection", **options
         )
 
     def build(self, shape: Any, *_: Any) -> None:
@@ -78,26 +80,29 @@ class DecoderLayer(ConfiguredLayer):
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
             nonlocal own
-            inputs, options = (y, y, target_mask), {"causal": True, "training": training}
+            inputs = y, y, target_mask
             if not return_weights:
-                return self.self_attention(*inputs, **options)
-            output, own = self.self_attention(*inputs, **options, return_weights=True)
+                return self.self_attention(*inputs, causal=True, training=training)
+            output, own = self.self_attention(
+                *inputs, causal=True, training=training, return_weights=True
+            )
             return output
 
         def attend_to_source(y: tf.Tensor) -> tf.Tensor:
             nonlocal cross
-            inputs, options = (y, memory, source_mask), {"training": training}
+            inputs = y, memory, source_mask
             if not return_weights:
-                return self.cross_attention(*inputs, **options)
-            output, cross = self.cross_attention(*inputs, **options, return_weights=True)
+                return self.cross_attention(*inputs, training=training)
+            output, cross = self.cross_attention(*inputs, training=training, return_weights=True)
             return output
 
         def transform(y: tf.Tensor) -> tf.Tensor:
             return self.feed_forward(y, training=training)
 
-        x = self.self_attention_connection(x, sublayer=attend_to_past, training=training)
-        x = self.cross_attention_connection(x, sublayer=attend_to_source, training=training)
-        x = self.feed_forward_connection(x, sublayer=transform, training=training)
+        options = {"training": training, "real_tokens": target_mask}
+        x = self.self_attention_connection(x, sublayer=attend_to_past, **options)
+        x = self.cross_attention_connection(x, sublayer=attend_to_source, **options)
+        x = self.feed_forward_connection(x, sublayer=transform, **options)
         return (x, own, cross) if return_weights else x
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:

@@ -25,12 +25,14 @@ class EncoderLayer(ConfiguredLayer):
         super().__init__(config, **kwargs)
         config, options = self.config, {"dtype": self.dtype_policy}
         self.self_attention = components.self_attention(config, name="self_attention", **options)
-        self.feed_forward = components.feed_forward(config, name="feed_forward", **options)
+        self.feed_forward = components.feed_forward(
+            config, "encoder", name="feed_forward", **options
+        )
         self.self_attention_connection = components.sublayer_connection(
             config, name="self_attention_connection", **options
         )
-        self.feed_forward_connection = components.sublayer_connection(
-            config, name="feed_forward_connection", **options
+        self.feed_forward_connection = components.feed_forward_connection(
+            config, "encoder", name="feed_forward_connection", **options
         )
 
     def build(self, shape: Any, *_: Any) -> None:
@@ -62,17 +64,18 @@ class EncoderLayer(ConfiguredLayer):
 
         def attend(y: tf.Tensor) -> tf.Tensor:
             nonlocal weights
-            inputs, options = (y, y, source_mask), {"training": training}
+            inputs = y, y, source_mask
             if not return_weights:
-                return self.self_attention(*inputs, **options)
-            output, weights = self.self_attention(*inputs, **options, return_weights=True)
+                return self.self_attention(*inputs, training=training)
+            output, weights = self.self_attention(*inputs, training=training, return_weights=True)
             return output
 
         def transform(y: tf.Tensor) -> tf.Tensor:
             return self.feed_forward(y, training=training)
 
-        x = self.self_attention_connection(x, sublayer=attend, training=training)
-        x = self.feed_forward_connection(x, sublayer=transform, training=training)
+        options = {"training": training, "real_tokens": source_mask}
+        x = self.self_attention_connection(x, sublayer=attend, **options)
+        x = self.feed_forward_connection(x, sublayer=transform, **options)
         return (x, weights) if return_weights else x
 
     def compute_output_spec(self, x: Any, *_: Any, **options: Any) -> Any:

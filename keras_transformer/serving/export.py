@@ -113,6 +113,8 @@ def export(
         name = model_name(directory)
     max_tokens = settings.longest_source(run.config)
     log(f"reading {run.path}")
+    for line in run.config.model.warnings():
+        log(line)
     writer = WRITERS[settings.format]()(run, search, max_tokens, settings.dtype)
     with new_version(directory, settings.version) as (new, version):
         folder = utf8_path(new)

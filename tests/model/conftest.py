@@ -36,7 +36,8 @@ def _scatter(weights: list[Any]) -> None:
     """Change all weights, since a bias of 0 or a gain of 1 could hide a fault."""
     rng = np.random.default_rng(0)
     for weight in weights:
-        weight.assign(weight.numpy() + rng.normal(0.0, 0.3, weight.shape))
+        value = weight.numpy() + rng.normal(0.0, 0.3, weight.shape)
+        weight.assign(np.abs(value) if weight.path.endswith("variance") else value)
 
 
 @cache

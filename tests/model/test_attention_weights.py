@@ -16,11 +16,18 @@ from keras_transformer.model.incremental.decoder import IncrementalDecoder
 SOURCE = np.array([[5, 6, 7, 3], [9, 3, 0, 0]], "int32")
 TARGET = np.array([[2, 7, 5], [2, 8, 0]], "int32")
 
-VARIANTS: list[dict[str, Any]] = [
+VARIANTS: list[Any] = [
     {"encoder_layers": 2, "decoder_layers": 3},
-    {"norm": "pre", "positions": "rotary", "embeddings": "untied"},
-    {"positions": "alibi", "heads": 4, "embeddings": "decoder"},
-    {"attention": "blockwise", "positions": "none"},
+    *(
+        pytest.param(fields, marks=pytest.mark.slow)
+        for fields in (
+            {"norm": "pre", "positions": "rotary", "embeddings": "untied"},
+            {"positions": "alibi", "heads": 4, "embeddings": "decoder"},
+            {"attention": "blockwise", "positions": "learned"},
+            {"ablation": "batch_normalization"},
+            {"ablation": "no_feed_forward"},
+        )
+    ),
 ]
 
 

@@ -223,6 +223,7 @@ def test_attention_is_that_of_alignments(pair) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"ablation": "no_residual"}, "model.ablation: expected none .* the run has no_residual"),
         ({"positions": "alibi"}, "model.positions: expected sinusoidal, .* the run has alibi"),
         ({"d_value": 12}, "model.d_value: expected the width of model.d_key .* has 12 and 8"),
     ],
