@@ -62,7 +62,7 @@ def _finding(row: Row, other: Row, spread: Spread) -> Finding:
     verdict = _verdict(expected, difference, clear)
     against = "" if other.name == BASELINE else f" against {other.name}"
     kind_of = "" if clear else ", within the spread"
-    text = f"{row.name} {_with_spread(row)} ({_signed(difference)} BLEU{against}{kind_of})"
+    text = f"{row.name}: {_with_spread(row)} ({_signed(difference)} BLEU{against}{kind_of})"
     if len(row.learned) < len(row.results):
         text += f", {row.outcome()}"
     return Finding(row, verdict, text)
