@@ -41,6 +41,7 @@ SMALLER = {
     "evaluate": SHORT,
     "export": [*SHORT, "--dev_sentences", "2", "--max_bleu_loss", "100"],
     "score": [],
+    "visualize": SHORT,
 }
 PORTS = {"serve": "8501", "tensorboard": "6006"}
 
@@ -136,9 +137,11 @@ def small_corpus() -> list[str]:
 
 def make_missing(workspace: Workspace, name: str, words: list[str]) -> None:
     """Make the run or the export that a command needs."""
-    if "--run" in words and not (name == "train" and "--resume" not in words):
-        path = words[words.index("--run") + 1]
-        if not Path(path).exists():
+    for option in {"--run", "--compare_run"}.intersection(words):
+        if name == "train" and "--resume" not in words:
+            continue
+        path = words[words.index(option) + 1]
+        if not path.startswith("builtin:") and not Path(path).exists():
             corpus = ["--data.train", "data/train", "--data.dev", "data/val", "--data.target", "de"]
             require(
                 run(workspace, "train", ["--run", path, *([] if "phrasebook" in path else corpus)])
