@@ -43,7 +43,7 @@ format: $(VENV)/.installed-dev  ## format the code
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.installed-docs  ## build the documents as a site in site/
-	$(BIN)/mkdocs build
+	$(BIN)/python -m mkdocs build
 
 # Goes on where an earlier call stopped; remove the folder to start again.
 soak: $(VENV)/.installed-dev  ## endurance test: kills, signals, limits, server; an hour

@@ -57,6 +57,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # Tens of thousands of pairs: the size published for Multi30k.
     "tiny": _TINY,
+    # The recurrent baseline, with about as many parameters as `tiny` and the same batches.
+    "rnn": {
+        "model": {
+            "architecture": "recurrent",
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "d_model": 160,
+            "dropout": 0.3,
+        },
+        "data": _TINY["data"],
+        "train": _TINY["train"],
+    },
     # Hundreds of thousands of pairs.
     "small": {
         "model": {

@@ -77,6 +77,14 @@ def test_missing_fields_come_from_the_base() -> None:
         ({"model": {"dropout": 1.0}}, r"model\.dropout: expected 0 to 0\.9999999, got 1\.0"),
         ({"model": {"dropout": -0.1}}, r"model\.dropout: "),
         ({"model": {"norm": "both"}}, r"model\.norm: expected one of post, pre, got 'both'"),
+        (
+            {"model": {"ablation": "unscaled_attention", "positions": "alibi"}},
+            r"model\.positions: expected sinusoidal, learned or none with .*unscaled_.*'alibi'",
+        ),
+        (
+            {"model": {"ablation": "no_residual", "norm": "pre"}},
+            r"model\.norm: expected post with model\.ablation no_residual, got 'pre'",
+        ),
         ({"model": {"positions": "x"}}, r"model\.positions: expected one of sinusoidal, learned"),
         ({"model": {"attention": "x"}}, r"model\.attention: expected one of plain, blockwise, got"),
         ({"model": {"heads": 7}}, r"model\.d_model: expected a multiple of model\.heads \(7\)"),

@@ -1,8 +1,8 @@
 """Pages of the site that are no files in docs/: a hook of MkDocs.
 
-README.md becomes the first page, the README files of other folders become pages, each folder of
-the package gets an API page, and linked files of the repository are copied, so that every link
-works without network.
+README.md becomes the first page, the README files of other folders and the notebooks become pages,
+each folder of the package gets an API page, and linked files of the repository are copied, so that
+every link works without network.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.structure.files import File
+
+from tools import notebook_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "keras_transformer"
@@ -31,8 +33,12 @@ _LINK = re.compile(r"(?P<text>\[[^\]\[]*\])\((?P<path>(?!\w+:|#)[^)\s#]+)(?P<anc
 
 
 def on_config(config: Any) -> Any:
-    """Add the API pages to the navigation."""
-    config.nav = [*config.nav, {"API": [{name: page} for name, page, _ in api_pages()]}]
+    """Add the notebooks and the API pages to the navigation."""
+    added = {"Notebooks": notebook_pages.pages(), "API": api_pages()}
+    config.nav = [
+        *config.nav,
+        *({part: [{name: page} for name, page, _ in found]} for part, found in added.items()),
+    ]
     return config
 
 
@@ -40,7 +46,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages and the linked files."""
     for document, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
-    for _, page, content in api_pages():
+    for _, page, content in [*notebook_pages.pages(), *api_pages()]:
         files.append(File.generated(config, page, content=content))
     documents = [ROOT / name for name in PAGES] + sorted((ROOT / "docs").glob("*.md"))
     copies = {path for document in documents for path in _copied(document)}
@@ -55,6 +61,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lead links out of docs/ to pages of the site."""
     uri = page.file.src_uri
     document = next((name for name, target in PAGES.items() if target == uri), f"docs/{uri}")
+    if uri.startswith(f"{notebook_pages.FOLDER}/"):
+        document = f"{uri.removesuffix('.md')}.ipynb"
     return rewritten(markdown, document, uri)
 
 
@@ -108,6 +116,8 @@ def page_of(path: str) -> str | None:
     if path in PAGES:
         return PAGES[path]
     parts = PurePosixPath(path).parts
+    if parts[0] == notebook_pages.FOLDER and path.endswith(".ipynb"):
+        return f"{path.removesuffix('.ipynb')}.md"
     if parts[0] == "docs":
         return "/".join(parts[1:]) or "index.md"
     if parts[0] == PACKAGE.name and (path.endswith(".py") or (ROOT / path).is_dir()):

@@ -61,6 +61,13 @@ class Config:
                 f"at least data.max_tokens ({self.data.max_tokens}) for learned positions",
                 self.model.max_positions,
             )
+        if self.model.architecture == "recurrent":
+            require(
+                not self.train.gradient_checkpointing,
+                "train.gradient_checkpointing",
+                "false for model.architecture recurrent",
+                self.train.gradient_checkpointing,
+            )
 
 
 SECTIONS: dict[str, Any] = {item.name: item.default_factory for item in dataclasses.fields(Config)}

@@ -16,7 +16,7 @@ from keras_transformer.validation import (
     require,
 )
 
-Algorithm = Literal["unigram", "bpe"]
+Algorithm = Literal["unigram", "bpe", "char"]
 OnLong = Literal["cut", "refuse"]
 
 
@@ -35,7 +35,9 @@ class DataConfig:
     target: str = "zh"
     """Target language, as data.source; see also train.bleu_tokenizer."""
     algorithm: Algorithm = "unigram"
-    """SentencePiece algorithm."""
+    """SentencePiece algorithm: unigram, bpe (the paper), or char, whose tokens are characters. An
+    English or German sentence then has about 4 times the tokens: see data.max_tokens and
+    search.max_extra."""
     # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
     vocabulary_size: int = option(10_000, between(300, MAX_VOCABULARY_SIZE))
     """Vocabulary size; a small corpus gets the largest that it allows."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from keras_transformer.field_types import format_value
 from keras_transformer.validation import (
     MAX_LAYERS,
     MAX_LENGTH,
@@ -17,16 +19,44 @@ from keras_transformer.validation import (
     require,
 )
 
+Architecture = Literal["transformer", "recurrent"]
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 Embeddings = Literal["tied", "decoder", "untied"]
 Attention = Literal["plain", "blockwise"]
+Ablation = Literal[
+    "none",
+    "unscaled_attention",
+    "no_residual",
+    "no_normalization",
+    "batch_normalization",
+    "no_feed_forward",
+    "no_encoder_feed_forward",
+    "no_decoder_feed_forward",
+    "unscaled_embeddings",
+]
+
+# The fields that a recurrent network has a use for.
+_RECURRENT = {
+    "architecture",
+    "source_vocabulary_size",
+    "target_vocabulary_size",
+    "encoder_layers",
+    "decoder_layers",
+    "d_model",
+    "dropout",
+    "embeddings",
+}
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
+    architecture: Architecture = "transformer"
+    """transformer: the paper; recurrent: bidirectional LSTM encoder, LSTM decoder with additive
+    attention (Bahdanau et al. 2015). It uses the vocabulary sizes, encoder_layers,
+    decoder_layers, d_model, dropout and embeddings; the other options keep their defaults."""
     source_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
     """Source vocabulary size; 0 takes the tokenizer's."""
     target_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
@@ -36,7 +66,7 @@ class ModelConfig:
     decoder_layers: int = option(6, between(1, MAX_LAYERS))
     """Decoder layers, N (section 3.1)."""
     d_model: int = option(512, between(1, MAX_WIDTH))
-    """Width of embeddings and sub-layer outputs."""
+    """Width of embeddings and sub-layer outputs; of a recurrent network's states."""
     heads: int = option(8, between(1, MAX_WIDTH))
     """Attention heads, h (section 3.2.2)."""
     d_key: int = option(0, between(0, MAX_WIDTH))
@@ -65,9 +95,29 @@ class ModelConfig:
     """Attention in training, with the same result: plain keeps the weights of all pairs of
     positions, so memory grows with the square of the length; blockwise recomputes them in the
     backward pass, so memory grows with the length, for sentences of several hundred tokens."""
+    ablation: Ablation = "none"
+    """A part of the model to break on purpose, for experiments only: attention scores without
+    1 / sqrt(d_k), sub-layers without residual connection or without layer normalization, batch
+    normalization in its place, no feed-forward sub-layers (in encoder, decoder or both),
+    embeddings without sqrt(d_model)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
+        if self.architecture == "recurrent":
+            self._check_recurrent()
+        else:
+            self._check_heads()
+        if self.embeddings == "tied":
+            require(
+                self.source_vocabulary_size == self.target_vocabulary_size,
+                "model.embeddings",
+                "decoder or untied where the vocabularies differ in size "
+                f"({self.source_vocabulary_size} and {self.target_vocabulary_size})",
+                self.embeddings,
+            )
+
+    def _check_heads(self) -> None:
+        """Refuse widths and variants that do not fit together."""
         if not (self.d_key and self.d_value):
             require(
                 self.d_model % self.heads == 0,
@@ -82,19 +132,46 @@ class ModelConfig:
                 "an even width for rotary positions",
                 self.key_width,
             )
-        if self.embeddings == "tied":
+        if self.ablation == "unscaled_attention":
             require(
-                self.source_vocabulary_size == self.target_vocabulary_size,
-                "model.embeddings",
-                "decoder or untied where the vocabularies differ in size "
-                f"({self.source_vocabulary_size} and {self.target_vocabulary_size})",
-                self.embeddings,
+                self.positions not in ("rotary", "alibi"),
+                "model.positions",
+                "sinusoidal, learned or none with model.ablation unscaled_attention",
+                self.positions,
+            )
+        if self.ablation in ("no_residual", "no_normalization", "batch_normalization"):
+            require(
+                self.norm == "post",
+                "model.norm",
+                f"post with model.ablation {self.ablation}",
+                self.norm,
+            )
+
+    def _check_recurrent(self) -> None:
+        """Refuse values that would have no effect."""
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            require(
+                item.name in _RECURRENT or value == item.default,
+                f"model.{item.name}",
+                f"{format_value(item.default)}, its default, for model.architecture recurrent, "
+                "which does not use it",
+                value,
             )
 
     @classmethod
     def of(cls, values: ModelConfig | dict[str, Any]) -> ModelConfig:
         """Return the configuration, or build it from its fields, as saved models hold them."""
         return values if isinstance(values, ModelConfig) else cls(**values)
+
+    def warnings(self) -> list[str]:
+        """Return a line for the log if the model is broken on purpose, else none."""
+        if self.ablation == "none":
+            return []
+        return [
+            f"model.ablation {self.ablation}: a part of this model is broken on purpose, for "
+            "experiments; do not serve it"
+        ]
 
     @property
     def key_width(self) -> int:

@@ -247,7 +247,7 @@ def _train(lines: list[str], config: DataConfig) -> bytes:
 def _train_model(normal: list[str], model: io.BytesIO, config: DataConfig) -> None:
     """Write the model learned from normalized text, which is consumed, to ``model``."""
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=replace_rare_characters(normal, config.vocabulary_size),
+        sentence_iterator=replace_rare_characters(normal, config.vocabulary_size, config.algorithm),
         model_writer=model,
         model_type=config.algorithm,
         vocab_size=config.vocabulary_size,

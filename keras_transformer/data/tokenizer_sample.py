@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from keras_transformer.config.data import Algorithm
+
 # Special tokens and bytes, present in every vocabulary.
 _FIXED_TOKENS = 4 + 256
 # Bytes of text, both sides together, that the vocabulary is learned from. SentencePiece takes
@@ -51,23 +53,27 @@ def consume(lines: list[str]) -> Iterator[str]:
         yield lines.pop()
 
 
-def replace_rare_characters(lines: list[str], vocabulary_size: int) -> Iterator[str]:
+def replace_rare_characters(
+    lines: list[str], vocabulary_size: int, algorithm: Algorithm = "unigram"
+) -> Iterator[str]:
     """Replace each character that gets no token of its own by a space.
 
-    At most half of the vocabulary goes to single characters, so that any size that
-    ``DataConfig`` allows can be trained on any script. (SentencePiece's own
+    At most half of the vocabulary goes to single characters (with ``char`` all of it), so that
+    any size that ``DataConfig`` allows can be trained on any script. (SentencePiece's own
     ``character_coverage`` goes no lower than 0.98, and fails instead.)
 
     Args:
         lines: Normalized text; the list is consumed.
         vocabulary_size: Size of the vocabulary to learn.
+        algorithm: SentencePiece algorithm.
     """
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)
     # A space is kept in any case: where it alone occurs twice, nothing else would be left.
     del counts[" "]
-    limit = max((vocabulary_size - _FIXED_TOKENS) // 2, 1)
+    learned = vocabulary_size - _FIXED_TOKENS
+    limit = max(learned - 1 if algorithm == "char" else learned // 2, 1)  # 1 for the space
     # By count, then by code point: ties must not depend on the order of the lines.
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     frequent = [character for character in ranked if counts[character] >= _MIN_CHARACTER_COUNT]

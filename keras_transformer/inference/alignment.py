@@ -88,13 +88,13 @@ def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
 
 
 def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-    """Average the attention of the heads of the penultimate layer.
+    """Average the attention of the heads of the penultimate layer, or of the only one.
 
     Garg et al. (2019, "Jointly Learning to Align and Translate with Transformer Models") found
     this average closest to human alignments.
 
     Args:
-        weights: For each decoder layer (B, H, T, S), from ``IncrementalDecoder.forward``.
+        weights: For each decoder layer (B, H, T, S), from ``DecodingModel.forward``.
         labels: (B, T) int32, the predicted tokens, padded.
 
     Returns:

@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.inference.alignment import attention_matrix
-from keras_transformer.inference.search.generate import generate, width
+from keras_transformer.inference.search.generate import Start, generate, width
 from keras_transformer.inference.search.hypotheses import Hypotheses
 from keras_transformer.inference.search.scoring import forced_log_probabilities
-from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.model.incremental.factory import incremental_decoder
 from keras_transformer.special_tokens import PAD, START
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -36,7 +36,7 @@ class InferenceFunctions:
     """
 
     def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
-        self._decoder = IncrementalDecoder(model, fixed)
+        self._decoder = incremental_decoder(model, fixed)
         self._search = search
         self.generate = tf.function(self._generate, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""
@@ -62,6 +62,11 @@ class InferenceFunctions:
         """(source (B, S), labels (B, T)) -> attention (B, T, S)."""
 
     @property
+    def start(self) -> Start:
+        """The function that encodes a batch and returns its step function and state."""
+        return self._decoder.start
+
+    @property
     def width(self) -> int:
         """Rows per sentence in every step of the search."""
         return width(self._search)
@@ -85,7 +90,7 @@ class InferenceFunctions:
     def _generate(
         self, source: tf.Tensor, seeds: tf.Tensor, prefix: tf.Tensor | None = None
     ) -> Hypotheses:
-        return generate(self._decoder.start, source, self._search, seeds=seeds, prefix=prefix)
+        return generate(self.start, source, self._search, seeds=seeds, prefix=prefix)
 
 
 def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:

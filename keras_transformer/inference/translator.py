@@ -20,6 +20,7 @@ from keras_transformer.inference.grouping import batches, padded_ids, parallel_m
 from keras_transformer.inference.inference_functions import InferenceFunctions
 from keras_transformer.inference.line_encoding import encode_lines, encode_prefixes
 from keras_transformer.inference.n_best import read_translations
+from keras_transformer.inference.search.generate import Start
 from keras_transformer.inference.translation import (
     Alternative,
     Score,
@@ -89,6 +90,7 @@ class Translator:
                 f"tokenizer: expected target vocabulary size {model.output_shape[-1]}, as in the "
                 f"model, got {tokenizer.target.size}"
             )
+        self.model = model
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
@@ -122,6 +124,11 @@ class Translator:
         config = opened.config
         model, tokenizer = opened.model(dtype), opened.tokenizer()
         return cls(model, tokenizer, search or config.search, config.data, workers, fixed=True)
+
+    @property
+    def start(self) -> Start:
+        """Function that encodes a batch and returns step function and state, for any search."""
+        return self._functions.start
 
     def translate(
         self,

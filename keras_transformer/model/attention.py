@@ -21,6 +21,7 @@ def scaled_dot_product_attention(
     mask: tf.Tensor | None = None,
     bias: tf.Tensor | None = None,
     dropout: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    scale: float | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return softmax(Q Kᵀ / sqrt(d_k)) V, equation 1.
 
@@ -32,12 +33,13 @@ def scaled_dot_product_attention(
             A query that may attend to nothing gets weights and output of zero.
         bias: Added to the scores before the softmax; broadcasts to (..., T, S).
         dropout: Applied to the weights.
+        scale: Factor of the scores; None: 1 / sqrt(d_k).
 
     Returns:
         The output (..., T, K') and the weights (..., T, S) before dropout, float32.
     """
     # Scaling the queries takes T * K products, scaling the scores T * S.
-    scale = tf.cast(keys.shape[-1], queries.dtype) ** -0.5
+    scale = keys.shape[-1] ** -0.5 if scale is None else scale
     scores = tf.matmul(queries * scale, keys, transpose_b=True)  # (..., T, S)
     # In float32: 16-bit floats lose the tail of a softmax.
     scores = tf.cast(scores, tf.float32)
@@ -133,7 +135,8 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.attention == "blockwise" and not return_weights:
             dropout = self.dropout.blockwise() if training and self.dropout_rate else None
             context = blockwise_attention(
-                queries, keys, values, attention_mask, causal, self.score_bias, dropout
+                *(queries, keys, values, attention_mask, causal, self.score_bias, dropout),
+                scale=self.score_scale,
             )
             return project(merge_heads(context), self.output_kernel)  # (B, T, D)
         length, memory_length = tf.shape(queries)[2], tf.shape(keys)[2]
@@ -146,7 +149,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return self.dropout(weights, training=training)
 
         context, weights = scaled_dot_product_attention(
-            queries, keys, values, attention_mask, bias, drop
+            queries, keys, values, attention_mask, bias, drop, self.score_scale
         )
         output = project(merge_heads(context), self.output_kernel)  # (B, T, D)
         return (output, weights) if return_weights else output
@@ -156,6 +159,11 @@ class MultiHeadAttention(keras.layers.Layer):
         keys = split_heads(project(memory, self.key_kernel), self.heads, self.key_width)
         values = split_heads(project(memory, self.value_kernel), self.heads, self.value_width)
         return self.encode_positions(keys), values
+
+    @property
+    def score_scale(self) -> float:
+        """Factor of the scores, 1 / sqrt(d_k): their variance would grow with d_k."""
+        return self.key_width**-0.5
 
     def encode_positions(self, x: tf.Tensor, first: tf.Tensor | int = 0) -> tf.Tensor:
         """Encode positions in queries or keys; without a variant, return them unchanged.

@@ -6,17 +6,31 @@ The functions pass ``options`` on to the Keras layer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model.attention import MultiHeadAttention
+from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.feed_forward import FeedForward
 from keras_transformer.model.positions import LearnedPositionalEncoding, PositionalEncoding
 from keras_transformer.model.sublayer import SublayerConnection
+from keras_transformer.model.variants.ablations.batch_normalization import (
+    BatchNormalizationConnection,
+)
+from keras_transformer.model.variants.ablations.no_feed_forward import (
+    NoFeedForward,
+    NoFeedForwardConnection,
+)
+from keras_transformer.model.variants.ablations.no_normalization import NoNormalizationConnection
+from keras_transformer.model.variants.ablations.no_residual import NoResidualConnection
+from keras_transformer.model.variants.ablations.unscaled_attention import UnscaledAttention
+from keras_transformer.model.variants.ablations.unscaled_embeddings import UnscaledEmbedding
 from keras_transformer.model.variants.alibi import AlibiAttention
 from keras_transformer.model.variants.no_positions import NoPositionalEncoding
 from keras_transformer.model.variants.pre_norm import PreNormConnection
 from keras_transformer.model.variants.rotary import RotaryAttention
+
+Part = Literal["encoder", "decoder"]
 
 CONNECTIONS: dict[str, type[SublayerConnection]] = {
     "post": SublayerConnection,
@@ -43,9 +57,32 @@ SELF_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {
 """Self-attention, by ``positions``: rotary and ALiBi encode positions here."""
 
 
+# Components that `ablation` puts in the place of the usual ones; each ablation changes one kind.
+
+ABLATED_CONNECTIONS: dict[str, type[SublayerConnection]] = {
+    "no_residual": NoResidualConnection,
+    "no_normalization": NoNormalizationConnection,
+    "batch_normalization": BatchNormalizationConnection,
+}
+"""Sub-layer connections, by ``ablation``."""
+
+ABLATED_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {"unscaled_attention": UnscaledAttention}
+"""Self- and cross-attention, by ``ablation``."""
+
+ABLATED_EMBEDDINGS: dict[str, type[TokenEmbedding]] = {"unscaled_embeddings": UnscaledEmbedding}
+"""Token embeddings, by ``ablation``."""
+
+WITHOUT_FEED_FORWARD: dict[str, tuple[Part, ...]] = {
+    "no_feed_forward": ("encoder", "decoder"),
+    "no_encoder_feed_forward": ("encoder",),
+    "no_decoder_feed_forward": ("decoder",),
+}
+"""Parts without feed-forward sub-layers, by ``ablation``."""
+
+
 def connection_class(config: ModelConfig) -> type[SublayerConnection]:
     """Return the class of the sub-layer connections."""
-    return CONNECTIONS[config.norm]
+    return ABLATED_CONNECTIONS.get(config.ablation, CONNECTIONS[config.norm])
 
 
 def sublayer_connection(config: ModelConfig, **options: Any) -> SublayerConnection:
@@ -63,7 +100,8 @@ def positional_encoding(config: ModelConfig, **options: Any) -> PositionalEncodi
 
 def self_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
     """Build a self-attention layer."""
-    return _attention(SELF_ATTENTIONS[config.positions], config, options)
+    usual = SELF_ATTENTIONS[config.positions]
+    return _attention(ABLATED_ATTENTIONS.get(config.ablation, usual), config, options)
 
 
 def cross_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
@@ -71,12 +109,28 @@ def cross_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
 
     It ignores ``positions``: a source and a target position have no meaningful distance.
     """
-    return _attention(MultiHeadAttention, config, options)
+    kind = ABLATED_ATTENTIONS.get(config.ablation, MultiHeadAttention)
+    return _attention(kind, config, options)
 
 
-def feed_forward(config: ModelConfig, **options: Any) -> FeedForward:
-    """Build a feed-forward network."""
-    return FeedForward(config.d_model, config.d_ff, config.feed_forward_dropout, **options)
+def token_embedding(config: ModelConfig, vocabulary_size: int, **options: Any) -> TokenEmbedding:
+    """Build a token embedding or an output projection."""
+    kind = ABLATED_EMBEDDINGS.get(config.ablation, TokenEmbedding)
+    return kind(vocabulary_size, config.d_model, **options)
+
+
+def feed_forward_connection(config: ModelConfig, part: Part, **options: Any) -> SublayerConnection:
+    """Build the connection of a feed-forward network in the encoder or the decoder."""
+    if part in WITHOUT_FEED_FORWARD.get(config.ablation, ()):
+        return NoFeedForwardConnection(config.dropout, **options)
+    return sublayer_connection(config, **options)
+
+
+def feed_forward(config: ModelConfig, part: Part, **options: Any) -> FeedForward:
+    """Build a feed-forward network of the encoder or the decoder."""
+    ablated = part in WITHOUT_FEED_FORWARD.get(config.ablation, ())
+    kind = NoFeedForward if ablated else FeedForward
+    return kind(config.d_model, config.d_ff, config.feed_forward_dropout, **options)
 
 
 def _attention(

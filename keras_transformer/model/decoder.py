@@ -30,15 +30,17 @@ class DecoderLayer(ConfiguredLayer):
         config, options = self.config, {"dtype": self.dtype_policy}
         self.self_attention = components.self_attention(config, name="self_attention", **options)
         self.cross_attention = components.cross_attention(config, name="cross_attention", **options)
-        self.feed_forward = components.feed_forward(config, name="feed_forward", **options)
+        self.feed_forward = components.feed_forward(
+            config, "decoder", name="feed_forward", **options
+        )
         self.self_attention_connection = components.sublayer_connection(
             config, name="self_attention_connection", **options
         )
         self.cross_attention_connection = components.sublayer_connection(
             config, name="cross_attention_connection", **options
         )
-        self.feed_forward_connection = components.sublayer_connection(
-            config, name="feed_forward_connection", **options
+        self.feed_forward_connection = components.feed_forward_connection(
+            config, "decoder", name="feed_forward_connection", **options
         )
 
     def build(self, shape: Any, *_: Any) -> None:
@@ -58,7 +60,7 @@ class DecoderLayer(ConfiguredLayer):
         source_mask: tf.Tensor,
         training: bool = False,
         return_weights: bool = False,
-    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor]:
+    ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Decode all target positions at once.
 
         Args:
@@ -67,38 +69,51 @@ class DecoderLayer(ConfiguredLayer):
             target_mask: Boolean (B, 1, 1, T), True at real target tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
-            return_weights: Whether to return the cross-attention weights too.
+            return_weights: Whether to return the attention weights too.
 
         Returns:
-            (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
+            (B, T, D), and with ``return_weights`` also the float32 weights of self-attention
+            (B, H, T, T) and of cross-attention (B, H, T, S).
         """
-        weights: tf.Tensor | None = None
+        own: tf.Tensor | None = None
+        cross: tf.Tensor | None = None
 
         def attend_to_past(y: tf.Tensor) -> tf.Tensor:
-            return self.self_attention(y, y, target_mask, causal=True, training=training)
+            nonlocal own
+            inputs = y, y, target_mask
+            if not return_weights:
+                return self.self_attention(*inputs, causal=True, training=training)
+            output, own = self.self_attention(
+                *inputs, causal=True, training=training, return_weights=True
+            )
+            return output
 
         def attend_to_source(y: tf.Tensor) -> tf.Tensor:
-            nonlocal weights
-            inputs, options = (y, memory, source_mask), {"training": training}
+            nonlocal cross
+            inputs = y, memory, source_mask
             if not return_weights:
-                return self.cross_attention(*inputs, **options)
-            output, weights = self.cross_attention(*inputs, **options, return_weights=True)
+                return self.cross_attention(*inputs, training=training)
+            output, cross = self.cross_attention(*inputs, training=training, return_weights=True)
             return output
 
         def transform(y: tf.Tensor) -> tf.Tensor:
             return self.feed_forward(y, training=training)
 
-        x = self.self_attention_connection(x, sublayer=attend_to_past, training=training)
-        x = self.cross_attention_connection(x, sublayer=attend_to_source, training=training)
-        x = self.feed_forward_connection(x, sublayer=transform, training=training)
-        return (x, weights) if return_weights else x
+        options = {"training": training, "real_tokens": target_mask}
+        x = self.self_attention_connection(x, sublayer=attend_to_past, **options)
+        x = self.cross_attention_connection(x, sublayer=attend_to_source, **options)
+        x = self.feed_forward_connection(x, sublayer=transform, **options)
+        return (x, own, cross) if return_weights else x
 
     def compute_output_spec(self, x: Any, memory: Any, *_: Any, **options: Any) -> Any:
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output
-        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
-        return output, keras.KerasTensor(shape, dtype="float32")
+        own, cross = (
+            keras.KerasTensor((x.shape[0], self.config.heads, x.shape[1], keys), dtype="float32")
+            for keys in (x.shape[1], memory.shape[1])
+        )
+        return output, own, cross
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -151,7 +166,7 @@ class Decoder(LayerStack):
         # Without gradient checkpointing, which returns a single tensor.
         weights = []
         for layer in self.layers:
-            x, cross = layer(x, *inputs, training=training, return_weights=True)
+            x, _, cross = layer(x, *inputs, training=training, return_weights=True)
             weights.append(cross)
         return self.apply_final_norm(x), weights
 

@@ -43,14 +43,19 @@ class TokenEmbedding(keras.layers.Layer):
             reverse: Whether to project instead of embedding.
 
         Returns:
-            (B, T, D) embeddings times sqrt(D); with ``reverse`` (..., V) float32 logits.
+            (B, T, D) embeddings times ``scale``; with ``reverse`` (..., V) float32 logits.
         """
         return self.project(inputs) if reverse else self.embed(inputs)
 
+    @property
+    def scale(self) -> float:
+        """Factor of the embeddings, sqrt(D)."""
+        return self.d_model**0.5
+
     def embed(self, ids: tf.Tensor) -> tf.Tensor:
-        """Return the embeddings of ids (B, T), times sqrt(D): (B, T, D)."""
+        """Return the embeddings of ids (B, T), times ``scale``: (B, T, D)."""
         rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)  # (B, T, D)
-        return tf.cast(rows, self.compute_dtype) * self.d_model**0.5
+        return tf.cast(rows, self.compute_dtype) * self.scale
 
     def project(self, features: tf.Tensor) -> tf.Tensor:
         """Return the logits h Eᵀ of features (..., D): (..., V), float32 in any precision."""

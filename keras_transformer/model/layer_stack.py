@@ -31,7 +31,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
 
 class LayerStack(ConfiguredLayer):
-    """N layers of one class, with a final layer normalization unless each layer ends with one.
+    """N layers of one class, with a final layer normalization if their outputs are not normalized.
 
     Args:
         config: The model's configuration.
@@ -57,7 +57,7 @@ class LayerStack(ConfiguredLayer):
             for i in range(count)
         ]
         self.final_norm = None
-        if not components.connection_class(self.config).normalizes_output:
+        if components.connection_class(self.config).needs_final_normalization:
             self.final_norm = LayerNormalization(dtype=self.dtype_policy)
 
     def build(self, shape: Any, *_: Any) -> None:

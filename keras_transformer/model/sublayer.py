@@ -21,13 +21,15 @@ class SublayerConnection(keras.layers.Layer):
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalizes_output = True
-    """True if the output is normalized, so that a stack needs no final normalization."""
+    normalization_class: type[keras.layers.Layer] = LayerNormalization
+    """Class of the normalization."""
+    needs_final_normalization = False
+    """True if the output is not normalized, so that a stack ends with a normalization."""
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dropout_rate = dropout
-        self.normalization = LayerNormalization(dtype=self.dtype_policy)
+        self.normalization = self.normalization_class(dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, shape: Any) -> None:
@@ -35,7 +37,11 @@ class SublayerConnection(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, sublayer: Callable[[tf.Tensor], tf.Tensor], training: bool = False
+        self,
+        x: tf.Tensor,
+        sublayer: Callable[[tf.Tensor], tf.Tensor],
+        training: bool = False,
+        real_tokens: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Apply a sub-layer with residual connection and normalization.
 
@@ -43,6 +49,8 @@ class SublayerConnection(keras.layers.Layer):
             x: (B, T, D).
             sublayer: A function from (B, T, D) to (B, T, D).
             training: Whether dropout is on.
+            real_tokens: Boolean (B, 1, 1, T), False at padding, for a normalization over
+                several tokens; layer normalization sees one token at a time.
 
         Returns:
             (B, T, D).

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import keras
 
 from keras_transformer.config import ConfigError, ModelConfig
@@ -9,7 +12,32 @@ from keras_transformer.model import components
 from keras_transformer.model.decoder import Decoder
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder
+from keras_transformer.model.layer_stack import ConfiguredLayer
 from keras_transformer.model.masks import PaddingMask
+from keras_transformer.model.positions import PositionalEncoding
+from keras_transformer.model.variants.recurrent import (
+    RecurrentDecoder,
+    RecurrentEncoder,
+    embedding_dropout,
+)
+
+
+class Architecture(NamedTuple):
+    """Factories of the parts of an architecture."""
+
+    encoder: Callable[..., ConfiguredLayer]
+    """Called like `Encoder`, as is its result."""
+    decoder: Callable[..., ConfiguredLayer]
+    """Called like `Decoder`, as is its result."""
+    positional_encoding: Callable[..., PositionalEncoding]
+    """Called like `components.positional_encoding`."""
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "transformer": Architecture(Encoder, Decoder, components.positional_encoding),
+    "recurrent": Architecture(RecurrentEncoder, RecurrentDecoder, embedding_dropout),
+}
+"""Parts by ``architecture``."""
 
 
 def build(
@@ -18,7 +46,7 @@ def build(
     model_class: type[keras.Model] = keras.Model,
     gradient_checkpointing: bool = False,
 ) -> keras.Model:
-    """Build the Transformer.
+    """Build the network, the Transformer unless ``config.architecture`` is another.
 
     Args:
         config: The architecture, both vocabulary sizes above 0.
@@ -33,7 +61,8 @@ def build(
         position t of the logits predicts the token after position t of ``target``.
 
     Raises:
-        ConfigError: A vocabulary size is 0.
+        ConfigError: A vocabulary size is 0, or a recurrent network is to have gradient
+            checkpointing.
     """
     for name in ("source_vocabulary_size", "target_vocabulary_size"):
         if getattr(config, name) < 1:
@@ -43,18 +72,19 @@ def build(
     source_embedding, target_embedding, projection = _embeddings(config, dtype)
     source_mask = PaddingMask(name="source_mask")(source)
 
-    encoder = Encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)
-    source_positions = components.positional_encoding(config, name="source_positions", dtype=dtype)
+    parts = ARCHITECTURES[config.architecture]
+    encoder = parts.encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)
+    source_positions = parts.positional_encoding(config, name="source_positions", dtype=dtype)
     memory = encoder(source_positions(source_embedding(source)), source_mask)  # (B, S, D)
 
-    decoder = Decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)
-    target_positions = components.positional_encoding(config, name="target_positions", dtype=dtype)
+    decoder = parts.decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)
+    target_positions = parts.positional_encoding(config, name="target_positions", dtype=dtype)
     x = target_positions(target_embedding(target))  # (B, T, D)
     target_mask = PaddingMask(name="target_mask")(target)
     features = decoder(x, memory, target_mask, source_mask)  # (B, T, D)
 
     logits = projection(features, reverse=True)  # (B, T, V)
-    return model_class({"source": source, "target": target}, logits, name="transformer")
+    return model_class({"source": source, "target": target}, logits, name=config.architecture)
 
 
 def _embeddings(
@@ -63,7 +93,7 @@ def _embeddings(
     """Build source embedding, target embedding and projection, shared or not (section 3.4)."""
 
     def embedding(vocabulary_size: int, name: str) -> TokenEmbedding:
-        return TokenEmbedding(vocabulary_size, config.d_model, name=name, dtype=dtype)
+        return components.token_embedding(config, vocabulary_size, name=name, dtype=dtype)
 
     if config.embeddings == "tied":
         shared = embedding(config.source_vocabulary_size, "embedding")

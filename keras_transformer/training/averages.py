@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_transformer.compat.keras import ema_variables
@@ -36,13 +37,21 @@ def try_averages(parts: TrainingParts) -> None:
     """
     untried = untried_averages(parts.run_log.records(), parts.config, parts.state.step)
     # Read the EMA before the weights change.
-    ema = [variable.numpy() for variable in ema_variables(parts.model.optimizer)]
+    ema = _ema_weights(parts.model) if "ema_decay" in untried else []
     if "averaged" in untried:
         count = len(parts.checkpoints.averaged_steps())
         title = f"average of the last {count} checkpoints"
         _score_average(parts, "average", title, parts.checkpoints.average(), {"averaged": count})
     if "ema_decay" in untried:
         _score_average(parts, "ema", "EMA", ema, {"ema_decay": parts.config.ema_decay})
+
+
+def _ema_weights(model: keras.Model) -> list[np.ndarray]:
+    """Return the weights of the EMA; moving statistics are averages already."""
+    averages = iter(ema_variables(model.optimizer))
+    return [
+        (next(averages) if weight.trainable else weight.value).numpy() for weight in model.weights
+    ]
 
 
 def _score_average(

@@ -95,12 +95,12 @@ class TranslationModel(DistributedModel):
             ``log_loss`` (means over target tokens), ``source_tokens``, ``target_tokens`` and
             ``gradient_norm`` before clipping.
         """
-        sums, gradients = self._accumulated_gradients(*data)
+        sums, gradients, statistics = self._accumulated_gradients(*data)
         replica = tf.distribute.get_replica_context()
         if replica.num_replicas_in_sync > 1:
             # Dense gradients, since replicas use different rows of the embedding.
-            *gradients, stacked = replica.all_reduce(
-                tf.distribute.ReduceOp.SUM, [*gradients, tf.stack(sums)]
+            gradients, statistics, stacked = replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, [gradients, statistics, tf.stack(sums)]
             )
             sums = _StepSums(*tf.unstack(stacked, len(_StepSums._fields)))
         tokens = tf.maximum(sums.target_tokens, 1.0)
@@ -109,6 +109,10 @@ class TranslationModel(DistributedModel):
         if self._options.clip_norm:
             scale *= tf.minimum(1.0, self._options.clip_norm / tf.maximum(norm, 1e-30))
         self.optimizer.apply([gradient * scale for gradient in gradients], self.trainable_variables)
+        for weight, total in zip(self.non_trainable_weights, statistics, strict=True):
+            # The local copy of each replica, since all assign the same mean of their statistics.
+            value = tf.where(sums.target_tokens > 0, total / tokens, weight.value)
+            tf.raw_ops.AssignVariableOp(resource=weight.value.handle, value=value)
         return {
             "loss": sums.loss / tokens,
             "log_loss": sums.log_loss / tokens,
@@ -119,8 +123,8 @@ class TranslationModel(DistributedModel):
 
     def _accumulated_gradients(
         self, inputs: Any, labels: tf.Tensor
-    ) -> tuple[_StepSums, list[tf.Tensor]]:
-        """Return the sums of this device's shard and the dense gradients of its summed loss."""
+    ) -> tuple[_StepSums, list[tf.Tensor], list[tf.Tensor]]:
+        """Return `_gradients` of this device's shard, summed over its micro-batches."""
         replica = tf.distribute.get_replica_context()
         # Dropout masks depend only on seed, step, device and micro-batch, so that a resumed run
         # repeats them without any saved state.
@@ -134,7 +138,7 @@ class TranslationModel(DistributedModel):
         rows = tf.shape(labels)[0]
         batch = inputs | {"labels": labels}
 
-        def add(i: tf.Tensor, sums: _StepSums, gradients: list[tf.Tensor]) -> Any:
+        def add(i: tf.Tensor, *totals: Any) -> Any:
             micro_batch = {
                 name: _trimmed(ids[i * rows // micro_batches : (i + 1) * rows // micro_batches])
                 for name, ids in batch.items()
@@ -144,28 +148,41 @@ class TranslationModel(DistributedModel):
                 micro_batch.pop("labels"),
                 tf.random.experimental.stateless_fold_in(seed, i),
             )
-            return i + 1, *tf.nest.map_structure(tf.add, (sums, gradients), new)
+            return i + 1, *tf.nest.map_structure(tf.add, totals, new)
 
-        zeros = [tf.zeros(variable.shape) for variable in self.trainable_variables]
-        _, sums, gradients = tf.while_loop(
+        zeros, statistics = (
+            [tf.zeros(variable.shape) for variable in variables]
+            for variables in (self.trainable_variables, self.non_trainable_weights)
+        )
+        _, *totals = tf.while_loop(
             lambda i, *_: i < micro_batches,
             add,
-            (0, _StepSums(*[tf.constant(0.0)] * len(_StepSums._fields)), zeros),
+            (0, _StepSums(*[tf.constant(0.0)] * len(_StepSums._fields)), zeros, statistics),
             parallel_iterations=1,
         )
-        return sums, gradients
+        return tuple(totals)
 
     def _gradients(
         self, inputs: Any, labels: tf.Tensor, seed: tf.Tensor
-    ) -> tuple[_StepSums, list[tf.Tensor]]:
-        """Return the sums of one micro-batch and the dense gradients of its summed loss."""
-        with dropout_seed(seed), tf.GradientTape() as tape:
+    ) -> tuple[_StepSums, list[tf.Tensor], list[tf.Tensor]]:
+        """Return sums, gradients and statistics of one micro-batch.
+
+        The gradients are dense and of the summed loss. The statistics are the updated values of
+        the weights that are not trainable, times the number of target tokens; the paper's model
+        has none.
+        """
+        updates = keras.StatelessScope()
+        with dropout_seed(seed), updates, tf.GradientTape() as tape:
             result = self.token_loss(inputs, labels, training=True)
             variables = [variable.value for variable in self.trainable_variables]
             gradients = tape.gradient(result.loss, variables)
         source_tokens = tf.math.count_nonzero(inputs["source"], dtype=tf.float32)
         sums = _StepSums(result.loss, result.log_loss, source_tokens, result.tokens)
-        return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
+        statistics = [
+            updates.get_current_value(weight) * result.tokens
+            for weight in self.non_trainable_weights
+        ]
+        return sums, [tf.convert_to_tensor(gradient) for gradient in gradients], statistics
 
 
 def build_model(config: Config, micro_batches: int) -> TranslationModel:

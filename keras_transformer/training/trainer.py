@@ -101,7 +101,11 @@ def train(
         run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
-        for line in (*allocator.report(), *environment.arithmetic_settings()):
+        for line in (
+            *allocator.report(),
+            *environment.arithmetic_settings(),
+            *config.model.warnings(),
+        ):
             run_log.line(line)
         with _hint_without_checkpoint(run, run_log):
             return Trainer(run, prepared, run_log, distribution).train()

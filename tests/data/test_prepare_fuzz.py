@@ -28,7 +28,7 @@ ROWS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "algorithm": st.sampled_from(["unigram", "bpe"]),
+        "algorithm": st.sampled_from(["unigram", "bpe", "char"]),
         "joint": st.booleans(),
         "vocabulary_size": st.sampled_from([300, 310, 5_000]),
         "max_tokens": st.sampled_from([2, 3, 20]),

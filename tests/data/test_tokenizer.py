@@ -53,7 +53,9 @@ def trained(algorithm: str, vocabulary: int = 600, joint: bool = True) -> Tokeni
     return Tokenizer.train(iter(ENGLISH), iter(CHINESE), config)
 
 
-@pytest.fixture(scope="module", params=["unigram", "bpe"])
+@pytest.fixture(
+    scope="module", params=["unigram", "bpe", pytest.param("char", marks=pytest.mark.slow)]
+)
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return trained(request.param)
 
@@ -79,8 +81,9 @@ def test_round_trip_of_the_corpus(spm: SentencePiece) -> None:
     for lines in (ENGLISH, CHINESE):
         ids = spm.encode(lines)
         assert spm.decode(ids) == lines
-        # Longer tokens were learned, not only bytes.
-        assert sum(map(len, ids)) < 0.8 * sum(map(len, lines))
+        # Longer tokens were learned, not only bytes; characters cost one token a line for its edge.
+        characters = all(len(piece) == 1 for piece in spm.pieces(range(260, spm.size)))
+        assert sum(map(len, ids)) < (1.3 if characters else 0.8) * sum(map(len, lines))
 
 
 def test_round_trip_of_unseen_text(spm: SentencePiece) -> None:
@@ -213,7 +216,7 @@ def test_special_ids_and_bytes_come_first(spm: SentencePiece) -> None:
     assert spm.size == len(set(spm.pieces(range(spm.size))))
 
 
-@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe", "char"])
 def test_a_small_corpus_gives_a_smaller_vocabulary(algorithm: str) -> None:
     lines = ["a cat sat", "a bat sat"]
     config = DataConfig(algorithm=algorithm, vocabulary_size=30_000)  # type: ignore[arg-type]
@@ -232,7 +235,7 @@ TINY = {
 
 
 @pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe", "char"])
 @pytest.mark.parametrize(("sources", "targets"), TINY.values(), ids=TINY)
 def test_a_tiny_corpus_gives_a_tokenizer(
     sources: list[str], targets: list[str], algorithm: str, joint: bool
@@ -253,13 +256,38 @@ def test_a_failure_of_sentencepiece_names_what_to_change(monkeypatch: pytest.Mon
         Tokenizer.train(["a"], ["b"], DataConfig())
 
 
-@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe", "char"])
 def test_more_characters_than_the_vocabulary_size(algorithm: str) -> None:
     lines = ["".join(chr(0x4E00 + (i * 7 + j) % 2000) for j in range(20)) for i in range(600)]
     config = DataConfig(algorithm=algorithm, vocabulary_size=300)  # type: ignore[arg-type]
     model = Tokenizer.train(lines, lines, config).source
     assert model.size <= 300
     assert model.decode(model.encode(lines)) == lines
+
+
+def test_with_char_each_character_is_a_token() -> None:
+    model = trained("char").source
+    text = "I love you 我爱你"
+    assert model.pieces(model.encode([text])[0]) == list("\u2581" + text.replace(" ", "\u2581"))
+    # No subword of several characters beside special tokens and bytes.
+    assert all(len(piece) == 1 for piece in model.pieces(range(260, model.size)))
+    graph = model.graph()
+    for line in (*ENGLISH[:20], *CHINESE[:20], "q\u0301 ẞ 𐍈"):  # the last ones in bytes
+        ids = model.encode([line])
+        assert graph.tokenize([line]).to_list() == ids
+        assert graph_decode(graph, ids) == model.decode(ids)
+
+
+def test_with_char_all_of_the_vocabulary_goes_to_characters() -> None:
+    lines = ["".join(map(chr, range(0x4E00, 0x4E00 + 60)))] * 2
+    sizes = {}
+    for algorithm in ("unigram", "char"):
+        config = DataConfig(algorithm=algorithm, vocabulary_size=300)  # type: ignore[arg-type]
+        model = Tokenizer.train(lines, lines, config).source
+        pieces = model.pieces(range(260, model.size))
+        sizes[algorithm] = sum(len(piece) == 1 for piece in pieces)
+    # 40 tokens beside special tokens and bytes: half of them, or 39, with the space.
+    assert sizes == {"unigram": 20 + 1, "char": 39 + 1}
 
 
 def test_characters_seen_once_are_spelled_in_bytes() -> None:

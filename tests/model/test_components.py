@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from keras_transformer import model
 from keras_transformer.config import ModelConfig
-from keras_transformer.config.model import Norm, Positions
+from keras_transformer.config.model import Ablation, Norm, Positions
 from keras_transformer.model import components, transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 from keras_transformer.model.sublayer import SublayerConnection
@@ -34,6 +35,17 @@ def test_every_name_of_the_configuration_has_a_component(table: Any, names: Any)
     assert set(table) == set(get_args(names))
 
 
+def test_every_ablation_has_one_component() -> None:
+    tables: list[Any] = [
+        components.ABLATED_CONNECTIONS,
+        components.ABLATED_ATTENTIONS,
+        components.ABLATED_EMBEDDINGS,
+        components.WITHOUT_FEED_FORWARD,
+    ]
+    names = [name for table in tables for name in table]
+    assert sorted(["none", *names]) == sorted(get_args(Ablation))
+
+
 def test_defaults_are_the_paper_s() -> None:
     paper = ModelConfig()
     kinds = [
@@ -43,7 +55,9 @@ def test_defaults_are_the_paper_s() -> None:
             components.positional_encoding,
             components.self_attention,
             components.cross_attention,
-            components.feed_forward,
+            functools.partial(components.feed_forward, part="encoder"),
+            functools.partial(components.feed_forward_connection, part="decoder"),
+            functools.partial(components.token_embedding, vocabulary_size=5),
         )
     ]
     assert [kind.__name__ for kind in kinds] == [
@@ -52,6 +66,8 @@ def test_defaults_are_the_paper_s() -> None:
         "MultiHeadAttention",
         "MultiHeadAttention",
         "FeedForward",
+        "SublayerConnection",
+        "TokenEmbedding",
     ]
     assert not any("variants" in kind.__module__ for kind in kinds)
 
@@ -83,7 +99,7 @@ def test_arguments_come_from_the_configuration() -> None:
     assert (sizes | {"attention": "blockwise"}).items() <= attention.get_config().items()
     positions = components.positional_encoding(some).get_config()
     assert {"max_positions": 9, "dropout": 0.1}.items() <= positions.items()
-    feed_forward = components.feed_forward(some).get_config()
+    feed_forward = components.feed_forward(some, "encoder").get_config()
     assert {"d_model": 6, "d_ff": 7, "dropout": 0.3}.items() <= feed_forward.items()
     assert components.sublayer_connection(some).get_config()["dropout"] == 0.1
 
@@ -91,7 +107,7 @@ def test_arguments_come_from_the_configuration() -> None:
 class _NoResidual(SublayerConnection):
     """A layer without residual connection: LayerNorm(Sublayer(x))."""
 
-    def call(self, x: Any, sublayer: Any, training: bool = False) -> Any:
+    def call(self, x: Any, sublayer: Any, training: bool = False, real_tokens: Any = None) -> Any:
         return self.normalization(sublayer(x), training=training)
 
 
@@ -142,6 +158,10 @@ def test_the_model_imports_no_text_training_or_search() -> None:
         # Each folder, and the modules that use it.
         ("kernels", ["attention", "components", "encoder", "incremental", "variants"]),
         ("variants", ["components", "layer_stack", "encoder", "decoder", "transformer"]),
+        (
+            "variants/ablations",
+            ["components", "layer_stack", "encoder", "decoder", "transformer", "variants"],
+        ),
         (".", ["incremental"]),
     ],
 )

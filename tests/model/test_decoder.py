@@ -56,8 +56,9 @@ def test_layer_by_its_definition(norm: str, tiny_config: Any, scatter: Any) -> N
             expected = normalization(expected + sublayer(expected))
         else:
             expected += sublayer(normalization(expected))
-    output, weights = layer(X, MEMORY, TARGET_MASK, SOURCE_MASK, return_weights=True)
+    output, own, weights = layer(X, MEMORY, TARGET_MASK, SOURCE_MASK, return_weights=True)
     np.testing.assert_allclose(output, expected, atol=1e-5)
+    assert own.shape == (2, 2, 4, 4)
     assert weights.shape == (2, 2, 4, 3)
     assert not weights[1, :, :, 2].numpy().any()  # the padding of the second source
 
@@ -67,8 +68,8 @@ def test_decoder_applies_its_layers_in_order(norm: str, tiny_config: Any, scatte
     decoder = _decoder(tiny_config(norm=norm, decoder_layers=2), scatter)
     first, second = decoder.layers
     masks, options = (TARGET_MASK, SOURCE_MASK), {"return_weights": True}
-    middle, first_weights = first(X, MEMORY, *masks, **options)
-    expected, second_weights = second(middle, MEMORY, *masks, **options)
+    middle, _, first_weights = first(X, MEMORY, *masks, **options)
+    expected, _, second_weights = second(middle, MEMORY, *masks, **options)
     np.testing.assert_array_equal(first(X, MEMORY, *masks), middle)
     if norm == "pre":
         assert decoder.final_norm is not None

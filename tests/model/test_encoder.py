@@ -107,3 +107,13 @@ def test_harness(norm: str, tiny_config: Any, check_layer: Callable[..., None]) 
     config = tiny_config(norm=norm, encoder_layers=2)
     kind = EncoderLayer if norm == "post" else Encoder
     check_layer(lambda **options: kind(config, **options), _normal(2, 4, 8), MASK)
+
+
+@pytest.mark.slow
+def test_harness_with_weights(tiny_config: Any, check_layer: Callable[..., None]) -> None:
+    def call(layer: Any, *inputs: Any, **options: Any) -> Any:
+        return layer(*inputs, return_weights=True, **options)
+
+    config = tiny_config(encoder_layers=2)
+    for kind in (EncoderLayer, Encoder):
+        check_layer(lambda k=kind, **o: k(config, **o), _normal(2, 4, 8), MASK, call=call)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.config.model import Ablation
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 
@@ -30,6 +31,8 @@ SAVED: dict[str, dict[str, Any]] = {
     "rotary": {"norm": "pre", "positions": "rotary", "embeddings": "untied", "d_value": 6},
     "alibi": {"positions": "alibi", "embeddings": "untied", "heads": 4},
     "bfloat16": {"positions": "none", "dropout": 0.0, "dtype": "mixed_bfloat16"},
+    **{name: {"ablation": name} for name in get_args(Ablation) if name != "none"},
+    "recurrent": {"architecture": "recurrent", "encoder_layers": 2, "decoder_layers": 2},
 }
 
 RELOAD = """

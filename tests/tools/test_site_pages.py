@@ -23,6 +23,12 @@ from tools import site_pages
             "api/model.md#keras_transformer.model.masks",
         ),
         ("docs/training.md", "training.md", "../export/README.md", "export.md"),
+        (
+            "docs/questions.md",
+            "questions.md",
+            "../notebooks/1_attention_from_scratch.ipynb",
+            "notebooks/1_attention_from_scratch.md",
+        ),
         ("benchmarks/README.md", "benchmarks.md", "decode.png", "source/benchmarks/decode.png"),
     ],
 )

@@ -200,7 +200,98 @@ def test_dropout_differs_between_steps_and_micro_batches_and_can_be_repeated() -
     assert losses[3] == losses[1]
 
 
+# Moving statistics of batch normalization, the only weights that no gradient updates
+
+
+BATCH_NORMALIZATION = dataclasses.replace(SMALL, ablation="batch_normalization")
+
+
+def batch_normalized(**options: Any) -> TranslationModel:
+    """Return a model whose trainable weights never change."""
+    keras.utils.set_random_seed(1)
+    checkpointing = options.pop("gradient_checkpointing", False)
+    built = transformer.build(
+        BATCH_NORMALIZATION,
+        model_class=TranslationModel,
+        gradient_checkpointing=checkpointing,
+    )
+    built.configure(ReducedSGD(0.0), StepOptions(**options))
+    return built
+
+
+def statistics(built: keras.Model) -> list[np.ndarray]:
+    return [weight.numpy() for weight in built.non_trainable_weights]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_a_step_updates_the_moving_statistics_once(gradient_checkpointing: bool) -> None:
+    inputs, labels = batch(*BATCHES[0])
+    eager = batch_normalized()
+    before = statistics(eager)
+    eager(inputs, training=True)
+    expected = statistics(eager)
+    # Two normalizations in an encoder layer and three in a decoder layer, two statistics each.
+    assert len(expected) == 2 * (2 + 3)
+    assert all((one != other).any() for one, other in zip(expected, before, strict=True))
+    built = batch_normalized(gradient_checkpointing=gradient_checkpointing)
+    built.fit(stream([(inputs, labels)]), shuffle=False, verbose=0)
+    assert_close(statistics(built), expected)
+    # Without a token, nothing changes.
+    nothing = np.zeros((2, 3), np.int32)
+    built.fit(stream([({"source": nothing, "target": nothing}, nothing)]), verbose=0)
+    assert_close(statistics(built), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradient_checkpointing", [False, True])
+def test_micro_batches_average_their_statistics(gradient_checkpointing: bool) -> None:
+    """By number of target tokens: 1 of the first micro-batch, 2 of the second."""
+    parts = [batch([[5, 6, 3]], [[3]]), batch([[7, 3]], [[5, 3]])]
+    values = []
+    for inputs, _ in parts:
+        eager = batch_normalized()
+        eager(inputs, training=True)
+        values.append(statistics(eager))
+    expected = [(one + 2 * other) / 3 for one, other in zip(*values, strict=True)]
+    built = batch_normalized(micro_batches=2, gradient_checkpointing=gradient_checkpointing)
+    whole = batch([[5, 6, 3], [7, 3, 0]], [[3, 0], [5, 3]])
+    built.fit(stream([whole]), shuffle=False, verbose=0)
+    assert_close(statistics(built), expected)
+
+
+@pytest.mark.slow
+def test_xla_updates_the_moving_statistics() -> None:
+    built, plain = batch_normalized(jit=True), batch_normalized()
+    for each in (built, plain):
+        each.fit(stream([batch(*BATCHES[0])]), shuffle=False, verbose=0)
+    assert_close(statistics(built), statistics(plain))
+
+
 # In processes of their own, since devices must be configured before TensorFlow starts.
+
+
+def statistics_in_process(devices: str) -> list[np.ndarray]:
+    """Return the moving statistics after a step of two rows on these devices."""
+    distribution = Distribution(devices)
+    with distribution.strategy.scope():
+        built = batch_normalized()
+    rows = [([[5, 6, 3], [7, 3, 0]], [[3, 0], [5, 3]])]
+    data = distribution.strategy.distribute_datasets_from_function(
+        lambda _: stream(list(sharded(rows, distribution.shards)))
+    )
+    built.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)
+    return statistics(built)
+
+
+@pytest.mark.slow
+def test_replicas_average_their_statistics(processes: Any) -> None:
+    """As two micro-batches of one device: each has one row."""
+    with ProcessPoolExecutor(1, processes, max_tasks_per_child=1) as pool:
+        found = pool.submit(statistics_in_process, "cpu:2").result(300)
+    built = batch_normalized(micro_batches=2)
+    built.fit(stream([batch([[5, 6, 3], [7, 3, 0]], [[3, 0], [5, 3]])]), shuffle=False, verbose=0)
+    assert_close(found, statistics(built))
 
 
 def train_in_process(devices: str, splits: list[int], **environment: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def generate(
     distinct texts.
 
     Args:
-        start: Encodes the source and prepares decoding, such as ``IncrementalDecoder.start``.
+        start: Encodes the source and prepares decoding, such as ``DecodingModel.start``.
         source: (B, S) int32, each row ending in END and then padded.
         search: The strategy and its options.
         seeds: (B, 2) int32; sampling needs them.

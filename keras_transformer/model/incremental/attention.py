@@ -37,7 +37,7 @@ def joint_kernel(layer: MultiHeadAttention) -> tf.Tensor:
     Returns:
         (D, H * (2 K + K')) in the layer's compute dtype, for scaled queries, keys and values.
     """
-    query = tf.convert_to_tensor(layer.query_kernel) * layer.key_width**-0.5
+    query = tf.convert_to_tensor(layer.query_kernel) * layer.score_scale
     kernels = [query, *map(tf.convert_to_tensor, (layer.key_kernel, layer.value_kernel))]
     return tf.cast(tf.concat(kernels, axis=1), layer.compute_dtype)
 
@@ -113,7 +113,7 @@ def cross_attention_step(
         (R, D).
     """
     kernel = tf.cast(tf.convert_to_tensor(layer.query_kernel), x.dtype)
-    queries = tf.matmul(x, kernel) * tf.cast(layer.key_width**-0.5, x.dtype)  # (R, H * K)
+    queries = tf.matmul(x, kernel) * layer.score_scale  # (R, H * K)
     # The W rows of a sentence attend to the same keys, like W positions.
     queries = _split_rows(queries, layer.heads, context.beam, layer.key_width)
     return _attend(layer, queries, cache, context.source_bias, keys_transposed=True)

@@ -1,4 +1,4 @@
-"""The incremental decoder: the step function of a search."""
+"""Incremental decoding of the Transformer: the step function of a search."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.model import transformer
 from keras_transformer.model.decoder import Decoder, DecoderLayer
 from keras_transformer.model.incremental import attention, caches
 from keras_transformer.model.incremental.attention import StepContext
 from keras_transformer.model.incremental.caches import DecoderState, KeysValues
+from keras_transformer.model.incremental.interface import DecodingModel
 from keras_transformer.model.masks import padding_mask
 
 
@@ -25,25 +25,20 @@ class PreparedWeights(NamedTuple):
     """(D, V), the transposed output projection."""
 
 
-class IncrementalDecoder:
-    """Factory of the step function and state for a batch of source sentences.
+class IncrementalDecoder(DecodingModel):
+    """Incremental decoding of the Transformer.
 
     Args:
-        model: A model from `transformer.build`.
+        model: A Transformer from `transformer.build`.
         fixed: Whether the weights never change after the first search. They are then prepared
             once instead of in each search, for a second copy of the output projection and of the
             decoder's self-attention kernels in memory.
     """
 
     def __init__(self, model: keras.Model, fixed: bool = False) -> None:
+        super().__init__(model)
         self._fixed = fixed
-        self._encoder = model.get_layer("encoder")
         self._decoder: Decoder = model.get_layer("decoder")
-        self._source_positions = model.get_layer("source_positions")
-        self._target_positions = model.get_layer("target_positions")
-        self._source_embedding = transformer.source_embedding(model)
-        self._target_embedding = transformer.target_embedding(model)
-        self._projection = transformer.projection(model)
 
     def start(self, source: tf.Tensor, beam: int = 1) -> tuple[DecodingStep, DecoderState]:
         """Encode the source.
@@ -58,7 +53,7 @@ class IncrementalDecoder:
         """
         mask = padding_mask(source)
         batch = tf.shape(source)[0]
-        memory = self._encode(source, mask)
+        memory = self.encode(source, mask)
         state = DecoderState(
             tf.zeros([batch, beam, 0]),
             tf.zeros([batch, 0], tf.int32),
@@ -72,46 +67,18 @@ class IncrementalDecoder:
         )
         weights = self._fixed_weights if self._fixed else self._prepare_weights()
         step = DecodingStep(
-            self._decoder, self._target_embedding, self._target_positions, weights, beam
+            self._decoder, self.target_embedding, self.target_positions, weights, beam
         )
         return step, state
 
-    def forward(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Decode all positions of given targets at once, with the cross-attention weights.
-
-        Args:
-            source: (B, S) int32 source ids, each sentence with its end token, padded.
-            target: (B, T) int32 target ids, start token first, padded.
-
-        Returns:
-            The logits (B, T, V), and for each decoder layer its cross-attention weights
-            (B, H, T, S) float32. Position t predicts the token after position t.
-        """
-        mask = padding_mask(source)
-        embedded = self._target_positions(self._target_embedding(target))
-        features, weights = self._decoder(
-            embedded,
-            self._encode(source, mask),
-            padding_mask(target),
-            mask,
-            return_weights=True,
-        )
-        return self._projection(features, reverse=True), weights
-
     def _prepare_weights(self) -> PreparedWeights:
         joint = [attention.joint_kernel(layer.self_attention) for layer in self._decoder.layers]
-        # One transposition takes less time than it saves in two products with few rows.
-        projection = tf.transpose(tf.convert_to_tensor(self._projection.matrix))  # (D, V)
-        return PreparedWeights(joint, tf.cast(projection, self._projection.compute_dtype))
+        return PreparedWeights(joint, self.transposed_projection())
 
     @functools.cached_property
     def _fixed_weights(self) -> PreparedWeights:
         with tf.init_scope():  # outside the graph that is being traced
             return self._prepare_weights()
-
-    def _encode(self, source: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        embedded = self._source_positions(self._source_embedding(source))
-        return self._encoder(embedded, mask)  # (B, S, D)
 
     def _empty_caches(self, beam: int) -> list[KeysValues]:
         config, dtype = self._decoder.config, self._decoder.compute_dtype

@@ -38,6 +38,7 @@ def blockwise_attention(
     causal: bool = False,
     bias: ScoreBias | None = None,
     dropout: BlockDropout | None = None,
+    scale: float | None = None,
 ) -> tf.Tensor:
     """Return softmax(Q Kᵀ / sqrt(d_k)) V, equation 1, without the T x S matrix of weights.
 
@@ -53,14 +54,17 @@ def blockwise_attention(
             scores that broadcasts to (B, H, t, s), or to None. It has no gradient.
         dropout: A function from the shape of a block's weights and its number () to its
             inverted-dropout mask, float32; equal numbers must give equal masks.
+        scale: Factor of the scores; None: 1 / sqrt(K).
 
     Returns:
         (B, H, T, K').
     """
 
+    scale = keys.shape[-1] ** -0.5 if scale is None else scale
+
     @tf.custom_gradient
     def attend(queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> Any:
-        blocks = _Blocks(queries, keys, values, mask, causal, bias, dropout)
+        blocks = _Blocks(queries, keys, values, mask, causal, bias, dropout, scale)
         output, log_sums = _forward(blocks)
         output.set_shape([*queries.shape[:3], values.shape[3]])
 
@@ -117,10 +121,11 @@ class _Blocks:
         causal: bool,
         bias: ScoreBias | None,
         dropout: BlockDropout | None,
+        scale: float,
     ) -> None:
         self.rows, self.columns = _Axis.of(queries), _Axis.of(keys)
-        self.scale = tf.cast(keys.shape[-1], queries.dtype) ** -0.5
-        self.queries = self.rows.padded(queries * self.scale)
+        self.scale = scale
+        self.queries = self.rows.padded(queries * scale)
         self.keys = self.columns.padded(keys)
         self.values = self.columns.padded(values)
         self.causal, self.bias, self.dropout = causal, bias, dropout

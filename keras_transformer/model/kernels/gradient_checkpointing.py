@@ -28,7 +28,8 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
     first `Dropout`.
 
     Args:
-        layer: A built layer whose only state is its weights and its dropouts' generators.
+        layer: A built layer whose only state is its weights and its dropouts' generators. The
+            first call updates the weights that are not trainable.
         inputs: Tensors; floating-point ones get a gradient.
 
     Returns:
@@ -42,27 +43,35 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
     variables = layer.variables
     values = [tf.convert_to_tensor(variable.value) for variable in variables]
 
-    def call(seed: tf.Tensor, values: Any, inputs: Any) -> tf.Tensor:
-        with keras.StatelessScope(list(zip(variables, values, strict=True))), dropout_seed(seed):
-            return layer(*inputs, training=True)
+    # Moving statistics, which training updates; the paper's layers have none.
+    state = layer.non_trainable_weights
+
+    def call(seed: tf.Tensor, values: Any, inputs: Any) -> list[tf.Tensor]:
+        pairs = list(zip(variables, values, strict=True))
+        with keras.StatelessScope(pairs) as scope, dropout_seed(seed):
+            output = layer(*inputs, training=True)
+        return [output, *(scope.get_current_value(variable) for variable in state)]
 
     @tf.custom_gradient
     def run(seed: tf.Tensor, *tensors: tf.Tensor) -> Any:
         values, inputs = tensors[: len(variables)], tensors[len(variables) :]
 
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
+        def gradient(upstream: tf.Tensor, *_: tf.Tensor) -> list[tf.Tensor | None]:
             # The seed too, because the dropout masks depend on nothing but it and shapes.
             later_seed, *later = (_after(upstream, x) for x in (seed, *inputs))
             sources = [x for x in (*values, *later) if x.dtype.is_floating]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
-                output = call(later_seed, values, later)
+                output = call(later_seed, values, later)[0]
             gradients = iter(tape.gradient(output, sources, upstream))
             return [None, *(next(gradients) if x.dtype.is_floating else None for x in tensors)]
 
         return call(seed, values, inputs), gradient
 
-    return run(seed, *values, *inputs)
+    output, *updated = run(seed, *values, *inputs)
+    for variable, value in zip(state, updated, strict=True):
+        variable.assign(value)
+    return output
 
 
 def _draw(layer: keras.layers.Layer) -> tf.Tensor:

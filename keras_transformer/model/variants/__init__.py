@@ -11,6 +11,10 @@ To add one:
 3. Add the name to the option's choices in `config/model.py`.
 
 The paper's files stay unchanged. A variant may import them, but not `encoder`, `decoder` or
-`transformer`, which use the variants. Choose another kind of encoder or decoder in
-`transformer.build`. Incremental decoding calls the same methods, and its test covers every name.
+`transformer`, which use the variants. Incremental decoding calls the same methods, and its test
+covers every name.
+
+Another kind of encoder and decoder, such as `recurrent`, has a line in
+`transformer.ARCHITECTURES`, and a class for decoding step by step in
+`incremental.factory.INCREMENTAL_DECODERS`.
 """

@@ -21,10 +21,14 @@ class PreNormConnection(SublayerConnection):
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalizes_output = False
+    needs_final_normalization = True
 
     def call(
-        self, x: tf.Tensor, sublayer: Callable[[tf.Tensor], tf.Tensor], training: bool = False
+        self,
+        x: tf.Tensor,
+        sublayer: Callable[[tf.Tensor], tf.Tensor],
+        training: bool = False,
+        real_tokens: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Apply a sub-layer; see `SublayerConnection.call`."""
         normalized = self.normalization(x, training=training)

@@ -32,8 +32,19 @@ def check(config: ModelConfig) -> None:
     """Refuse a model that CTranslate2 cannot compute.
 
     Raises:
-        ExportError: It has ALiBi positions, or keys and values of different width.
+        ExportError: It is recurrent, has an ablation or ALiBi positions, or keys and values of
+            different width.
     """
+    if config.architecture != "transformer":
+        raise ExportError(
+            "model.architecture: expected transformer for --format ctranslate2, "
+            f"the run has {config.architecture}"
+        )
+    if config.ablation != "none":
+        raise ExportError(
+            "model.ablation: expected none for --format ctranslate2 (it computes the paper's "
+            f"components only), the run has {config.ablation}"
+        )
     if config.positions == "alibi":
         raise ExportError(
             "model.positions: expected sinusoidal, learned, rotary or none for --format "

@@ -21,7 +21,7 @@ from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import Hypotheses
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
 from keras_transformer.inference.translator import MAX_LOGITS
-from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from keras_transformer.model.incremental.factory import incremental_decoder
 from keras_transformer.serving.saved_model.chunks import in_chunks
 from keras_transformer.serving.saved_model.graph_tokenizer import Encoded, GraphTokenizer
 from keras_transformer.serving.saved_model.weights import Weights
@@ -193,7 +193,7 @@ class Signatures:
 def _generate_function(
     model: keras.Model, weights: Weights, search: SearchConfig
 ) -> Callable[..., Hypotheses]:
-    decoder = IncrementalDecoder(model)
+    decoder = incremental_decoder(model)
 
     @tf.function(
         input_signature=[_IDS, _FLOATS, _INTEGERS, tf.TensorSpec([], tf.int32)], autograph=False
@@ -217,7 +217,7 @@ def _generate_function(
 def _force_function(
     model: keras.Model, weights: Weights
 ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-    decoder = IncrementalDecoder(model)
+    decoder = incremental_decoder(model)
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def force(source: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -88,6 +88,17 @@ def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
     model = config.model
     rows, source, target = np.ceil(sizes[:, 0] / shards), sizes[:, 1], sizes[:, 2]
     size = 4 if config.train.precision == "float32" else 2
+    kept = _KEPT[model.architecture](config, size, source, target)
+    embedded = size * 2 * model.d_model * (source + target)
+    logits = 4 * 2 * np.minimum(rows * target, ROWS) * model.target_vocabulary_size
+    return int((rows * (kept + embedded) + logits).max())
+
+
+def _transformer_bytes(
+    config: Config, size: int, source: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """Estimate what the layers of a Transformer keep of one row, with ``size`` bytes a number."""
+    model = config.model
     # Attention weights are float32 in any precision; blockwise attention keeps none.
     matrices = 0 if model.attention == "blockwise" else 3 if model.attention_dropout else 2
     weight = 4 * matrices * model.heads
@@ -98,12 +109,25 @@ def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
     layers = model.encoder_layers, model.decoder_layers
     if config.train.gradient_checkpointing:  # the inputs of all layers, and all of one layer
         inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
-        kept = inputs + np.maximum(encoder, decoder)
-    else:
-        kept = layers[0] * encoder + layers[1] * decoder
-    embedded = size * 2 * model.d_model * (source + target)
-    logits = 4 * 2 * np.minimum(rows * target, ROWS) * model.target_vocabulary_size
-    return int((rows * (kept + embedded) + logits).max())
+        return inputs + np.maximum(encoder, decoder)
+    return layers[0] * encoder + layers[1] * decoder
+
+
+def _recurrent_bytes(
+    config: Config, size: int, source: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """Estimate what the layers of a recurrent network keep of one row."""
+    model = config.model
+    # Each cell: its input, its output, and in float32 gates, activations and cell.
+    cell = model.d_model * (2 * size + 4 * (4 + 4 + 3))
+    # Additive attention keeps its hidden layer for each pair of positions, and the context.
+    attention = target * model.d_model * (size * (source + 4))
+    encoder = 2 * model.encoder_layers * cell * source
+    return encoder + model.decoder_layers * cell * target + attention
+
+
+_KEPT = {"transformer": _transformer_bytes, "recurrent": _recurrent_bytes}
+"""Bytes that the layers keep of one row for the backward pass, by ``architecture``."""
 
 
 def _megabytes(size: int) -> str:

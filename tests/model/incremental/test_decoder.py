@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.config.model import Ablation
 from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
@@ -17,6 +18,7 @@ from keras_transformer.model.incremental.decoder import IncrementalDecoder
 NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
 EMBEDDINGS = ["tied", "decoder", "untied"]
+QUICK_ABLATIONS = ["unscaled_attention", "batch_normalization"]
 
 # All pairs of norm and positions; the kinds of embeddings take turns, as they act outside.
 OPTIONS = [
@@ -71,6 +73,24 @@ def test_steps_equal_the_full_pass(
     np.testing.assert_allclose(
         _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
     )
+
+
+@pytest.mark.parametrize(
+    "ablation",
+    [
+        # The others differ in no code that a step does not share with the full pass.
+        name if name in QUICK_ABLATIONS else pytest.param(name, marks=pytest.mark.slow)
+        for name in get_args(Ablation)
+        if name != "none"
+    ],
+)
+def test_steps_equal_the_full_pass_of_each_ablation(ablation: str, tiny_model: Any) -> None:
+    model, paper = tiny_model(ablation=ablation), tiny_model()
+    full = _full(model, SOURCE, TARGET)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), full, atol=2e-5 * np.abs(full).max()
+    )
+    assert np.abs(full - _full(paper, SOURCE, TARGET)).max() > 0.1
 
 
 @pytest.mark.parametrize(

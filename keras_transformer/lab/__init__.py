@@ -1,0 +1,1 @@
+"""Laboratory: experiments that break or replace one choice of the paper, and their report."""

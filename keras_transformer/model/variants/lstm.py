@@ -1,0 +1,156 @@
+"""Long short-term memory with forget gates (Hochreiter and Schmidhuber 1997, Gers et al. 2000).
+
+The products of all inputs with their kernel are computed at once, before the loop over the
+positions. The loop multiplies only the hidden state, which depends on the position before.
+
+Why not `keras.layers.LSTM`: the decoder needs a loop of its own for the attention, and steps for
+the search, with the same weights. On a CPU both are a loop of TensorFlow and take the same time:
+forward and backward pass of a bidirectional layer on 150 sentences of 26 tokens, D 160, 163 ms
+here and 154 ms there; on 8 of 512 tokens, D 128, 265 and 280. One loop for both directions takes
+up to 1.3 times as long as two, which run side by side, and `tf.scan` up to 1.5 times.
+
+Shapes: see `model`; I width of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.model.kernels.linear import project
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class LstmCell(keras.layers.Layer):
+    """Weights of one LSTM, for all four gates: input, forget, candidate, output.
+
+    Args:
+        input_width: I.
+        units: D, width of the hidden state and of the cell.
+        kwargs: Arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, input_width: int, units: int, **kwargs: Any) -> None:
+        # Casts would take the cell's precision; `project` casts the kernels.
+        super().__init__(autocast=False, **kwargs)
+        self.input_width = input_width
+        self.units = units
+
+    def build(self, *_: Any) -> None:
+        gates = 4 * self.units
+        self.input_kernel = self.add_weight(name="input_kernel", shape=(self.input_width, gates))
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=(self.units, gates), initializer="orthogonal"
+        )
+        self.bias = self.add_weight(name="bias", shape=(gates,), initializer=_forget_bias)
+        self.built = True
+
+    def call(
+        self, inputs: tf.Tensor, hidden: tf.Tensor, memory: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Read one position.
+
+        Args:
+            inputs: (R, I).
+            hidden: (R, D), the hidden state after the position before.
+            memory: (R, D) float32, the cell after the position before.
+
+        Returns:
+            The new hidden state and the new cell.
+        """
+        recurrent = project(hidden, self.recurrent_kernel)  # (R, 4 D)
+        return lstm_step(self.input_gates(inputs) + recurrent, memory)
+
+    def input_gates(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the part of the gates that depends on the inputs (..., I): (..., 4 D)."""
+        return project(inputs, self.input_kernel, self.bias)
+
+    def compute_output_spec(self, inputs: Any, hidden: Any, memory: Any) -> Any:
+        return keras.KerasTensor(hidden.shape, hidden.dtype), keras.KerasTensor(memory.shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"input_width": self.input_width, "units": self.units}
+
+
+def _forget_bias(shape: Sequence[int], dtype: Any = None) -> tf.Tensor:
+    """Return zeros, and ones for the forget gate: a new cell remembers (Jozefowicz et al. 2015)."""
+    ones = (tf.range(shape[0]) // (shape[0] // 4)) == 1
+    return tf.cast(ones, dtype or "float32")
+
+
+def lstm_step(gates: tf.Tensor, cell: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Compute c' = σ(f) c + σ(i) tanh(g) and h' = σ(o) tanh(c').
+
+    Args:
+        gates: (..., 4 D), the sums i, f, g and o before their activation.
+        cell: (..., D) float32, c.
+
+    Returns:
+        The hidden state h' in the type of ``gates``, and the cell c' in float32, because it adds
+        up over the whole sentence.
+    """
+    into, forget, candidate, out = tf.split(tf.cast(gates, tf.float32), 4, axis=-1)
+    cell = tf.sigmoid(forget) * cell + tf.sigmoid(into) * tf.tanh(candidate)
+    return tf.cast(tf.sigmoid(out) * tf.tanh(cell), gates.dtype), cell
+
+
+def run_cell(cell: LstmCell, inputs: tf.Tensor, hidden: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
+    """Read sequences from left to right.
+
+    Args:
+        cell: The cell.
+        inputs: (B, T, I).
+        hidden: (B, D), the hidden state before the first position.
+        memory: (B, D) float32, the cell before the first position.
+
+    Returns:
+        (B, T, D), the hidden state after each position.
+    """
+    kernel = tf.cast(tf.convert_to_tensor(cell.recurrent_kernel), hidden.dtype)
+
+    def step(gates: tf.Tensor, hidden: tf.Tensor, memory: tf.Tensor) -> Any:
+        hidden, memory = lstm_step(gates + tf.matmul(hidden, kernel), memory)
+        return (hidden, memory), (hidden,)
+
+    gates = cell.input_gates(tf.transpose(inputs, [1, 0, 2]))  # (T, B, 4 D)
+    specs = [tf.TensorSpec(hidden.shape, hidden.dtype)]
+    (states,) = loop(step, gates, (hidden, memory), specs)  # (T, B, D)
+    return tf.transpose(states, [1, 0, 2])
+
+
+def loop(
+    step: Callable[..., Any],
+    inputs: tf.Tensor,
+    state: tuple[tf.Tensor, ...],
+    outputs: Sequence[tf.TensorSpec],
+) -> list[tf.Tensor]:
+    """Call a step for each position, in order.
+
+    Args:
+        step: ``step(input, *state) -> (state, outputs)``.
+        inputs: (T, ...).
+        state: Tensors before the first position.
+        outputs: Shape and type of each output of a step.
+
+    Returns:
+        Each output at all positions, (T, ...).
+    """
+    length = tf.shape(inputs)[0]
+    read = tf.TensorArray(inputs.dtype, length, element_shape=inputs.shape[1:]).unstack(inputs)
+    written = tuple(tf.TensorArray(x.dtype, length, element_shape=x.shape) for x in outputs)
+
+    def body(position: tf.Tensor, state: Any, written: Any) -> Any:
+        state, values = step(read.read(position), *state)
+        written = tuple(a.write(position, x) for a, x in zip(written, values, strict=True))
+        return position + 1, state, written
+
+    *_, written = tf.while_loop(
+        lambda position, *_: position < length,
+        body,
+        (0, state, written),
+        maximum_iterations=length,
+    )
+    return [array.stack() for array in written]

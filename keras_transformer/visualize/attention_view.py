@@ -1,0 +1,245 @@
+"""Attention of a sentence pair, with what belongs to its pictures.
+
+Shapes: H heads, S source length, T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer.inference.translator import Translator
+from keras_transformer.model.attention_weights import attention_weights
+from keras_transformer.special_tokens import END, START
+from keras_transformer.visualize import html_page
+from keras_transformer.visualize.attention_rollout import rollout
+from keras_transformer.visualize.beam import BeamTree, search_tree
+from keras_transformer.visualize.drawing import drawing_module
+from keras_transformer.visualize.heads import HeadStatistics, Part, head_statistics
+from keras_transformer.visualize.next_tokens import NextTokens, read_next_tokens
+from keras_transformer.visualize.page_data import page_data
+from keras_transformer.visualize.parts import PARTS
+from keras_transformer.visualize.renormalization import without_special_keys
+from keras_transformer.visualize.sentence import encode_source, encode_target
+from keras_transformer.visualize.tokens import Token, read_tokens
+
+if TYPE_CHECKING:
+    from keras_transformer.visualize.maps import Picture
+
+MAX_TOKENS = 60
+"""Tokens of each side that are shown."""
+
+Head = int | Literal["mean"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionView:
+    """Attention weights of a sentence and its translation, next tokens and hypothesis tree.
+
+    In a notebook it shows itself as the interactive page.
+    """
+
+    sentence: str
+    translation: str
+    forced: bool
+    """Whether the translation was given; otherwise it is the model's own, of its beam search."""
+    source: tuple[Token, ...]
+    """S tokens, the end token last."""
+    inputs: tuple[Token, ...]
+    """T tokens that the decoder reads, the start token first."""
+    target: tuple[Token, ...]
+    """T tokens that it writes at the same positions, the end token last."""
+    encoder: list[np.ndarray]
+    """(H, S, S) float32 for each layer, first to last; none in a recurrent model."""
+    decoder: list[np.ndarray]
+    """(H, T, T) float32 for each layer; none in a recurrent model."""
+    cross: list[np.ndarray]
+    """(H, T, S) float32 for each layer."""
+    next_tokens: list[NextTokens]
+    """The distribution at each of the T positions."""
+    beam: BeamTree | None
+    """The search of the translation; None if it was not asked for."""
+    notes: tuple[str, ...]
+    """Sentences about what is not shown."""
+
+    @property
+    def parts(self) -> list[Part]:
+        """The attentions that the model has, cross-attention first."""
+        return [part for part in PARTS if getattr(self, part)]
+
+    def layers(self, part: Part) -> list[np.ndarray]:
+        """Return the weights of a part, (H, queries, keys) for each layer."""
+        found: list[np.ndarray] = getattr(self, part)
+        return found
+
+    def rows(self, part: Part) -> tuple[Token, ...]:
+        """Return the tokens of a part's queries; in cross-attention those that they write."""
+        return {"cross": self.target, "encoder": self.source, "decoder": self.inputs}[part]
+
+    def columns(self, part: Part) -> tuple[Token, ...]:
+        """Return the tokens of a part's keys."""
+        return self.inputs if part == "decoder" else self.source
+
+    def weights(
+        self, part: Part, layer: int, head: Head = "mean", end: bool = True
+    ) -> tuple[np.ndarray, tuple[Token, ...]]:
+        """Return one map and the tokens of its columns.
+
+        Args:
+            part: "cross", "encoder" or "decoder".
+            layer: From 0.
+            head: From 0, or "mean" for the mean of all heads.
+            end: Whether the start and end tokens are among the keys. Without them the weights
+                of each row are divided by their sum.
+        """
+        heads = self.layers(part)[layer]
+        values = heads.mean(0) if head == "mean" else heads[head]
+        if end:
+            return values, self.columns(part)
+        return without_special_keys(values, self.columns(part))
+
+    def heads(self) -> list[HeadStatistics]:
+        """Return entropy, mean distance and role of each head, with all tokens counted."""
+        return [
+            head_statistics(values, part, self.columns(part), self.rows(part), layer, head)
+            for part in self.parts
+            for layer, heads in enumerate(self.layers(part))
+            for head, values in enumerate(heads)
+        ]
+
+    def rollout(self, part: Part) -> np.ndarray:
+        """Return the attention rollout of "encoder" (S, S) or "decoder" (T, T), a heuristic."""
+        return rollout(self.layers(part))
+
+    def figure(
+        self,
+        part: Part = "cross",
+        layer: int | None = None,
+        head: Head | None = None,
+        end: bool = True,
+    ) -> Picture:
+        """Draw maps of a part on the scale 0 to 1, a row for each layer.
+
+        Args:
+            part: "cross", "encoder" or "decoder".
+            layer: From 0; None: all layers.
+            head: From 0; "mean": the mean of all heads; None: all heads.
+            end: As in `weights`.
+
+        Raises:
+            MissingError: Matplotlib is not installed.
+        """
+        picture: Picture = drawing_module("figures").attention_figure(self, part, layer, head, end)
+        return picture
+
+    def heads_figure(self) -> Picture:
+        """Draw entropy and role of each head as tables."""
+        picture: Picture = drawing_module("figures").heads_figure(self.heads())
+        return picture
+
+    def rollout_figure(self) -> Picture:
+        """Draw the attention rollout of encoder and decoder."""
+        picture: Picture = drawing_module("figures").rollout_figure(self)
+        return picture
+
+    def next_tokens_figure(self) -> Picture:
+        """Draw the most probable tokens at each position."""
+        picture: Picture = drawing_module("figures").next_tokens_figure(self.next_tokens)
+        return picture
+
+    def page(self) -> str:
+        """Return the interactive page, a whole HTML file without outside parts."""
+        return html_page.page("Attention", [page_data(self)])
+
+    def save(self, folder: Path, extension: str = "png") -> list[Path]:
+        """Write the page and the pictures; see `files.save_view`."""
+        from keras_transformer.visualize.files import save_view
+
+        return save_view(self, folder, extension)
+
+    def _repr_html_(self) -> str:
+        return html_page.inline(self.page())
+
+
+def attention(
+    translator: Translator,
+    sentence: str,
+    target: str | None = None,
+    *,
+    top_k: int = 5,
+    beam_tree: bool = True,
+) -> AttentionView:
+    """Return the attention of a sentence and its translation.
+
+    Args:
+        translator: The trained model.
+        sentence: The source.
+        target: A translation that is forced; None: the best hypothesis of the beam search.
+        top_k: Candidates for the next token that are listed at each position.
+        beam_tree: Whether to search, and keep the hypothesis tree, if a target is given.
+
+    Raises:
+        TranslationError: A text is blank or too long.
+    """
+    source = [*encode_source(translator, sentence), END]
+    given = None if target is None else [*encode_target(translator, target), END]
+    tree = None
+    if given is None or beam_tree:
+        tree = search_tree(translator, source, translator.search)
+    labels = list(tree.tokens) if given is None and tree is not None else given or []
+    return _view(translator, sentence, source, labels, target is not None, top_k, tree)
+
+
+def _view(
+    translator: Translator,
+    sentence: str,
+    source: Sequence[int],
+    labels: Sequence[int],
+    forced: bool,
+    top_k: int,
+    tree: BeamTree | None,
+) -> AttentionView:
+    inputs = [START, *labels[:-1]]
+    ids = {"source": tf.constant([list(source)]), "target": tf.constant([inputs])}
+    weights = attention_weights(translator.model, ids["source"], ids["target"])
+    logits = translator.model(ids, training=False)[0].numpy()  # (T, V)
+    sides = translator.tokenizer
+    notes = _notes(len(source), len(labels), labels[-1:] == [END])
+    view = AttentionView(
+        sentence,
+        sides.target.decode([list(labels)])[0],
+        forced,
+        read_tokens(sides.source, source[:MAX_TOKENS]),
+        read_tokens(sides.target, inputs[:MAX_TOKENS]),
+        read_tokens(sides.target, labels[:MAX_TOKENS]),
+        *(
+            [layer[0, :, :MAX_TOKENS, :MAX_TOKENS] for layer in layers]
+            for layers in (weights.encoder, weights.decoder, weights.cross)
+        ),
+        read_next_tokens(logits, labels, sides.target, top_k)[:MAX_TOKENS],
+        tree,
+        notes,
+    )
+    absent = [names.title.lower() for part, names in PARTS.items() if part not in view.parts]
+    if not absent:
+        return view
+    sentence_about = f"This model has no {' and no '.join(absent)}: it is left out."
+    return dataclasses.replace(view, notes=(*notes, sentence_about))
+
+
+def _notes(source: int, target: int, finished: bool) -> tuple[str, ...]:
+    notes = []
+    if max(source, target) > MAX_TOKENS:
+        notes.append(
+            f"Only the first {MAX_TOKENS} tokens of each side are shown; there are {source} and "
+            f"{target}. Rows may sum to less than 1."
+        )
+    if not finished:
+        notes.append("The translation stopped at the length limit, without an end token.")
+    return tuple(notes)

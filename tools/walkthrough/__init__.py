@@ -1,0 +1,1 @@
+"""Generator of the numbers in docs/walkthrough.md."""
