@@ -25,8 +25,8 @@ BASELINE_CONFIG: dict[str, Any] = {
     },
     "data": {"vocabulary_size": 4_000},
     "train": {
-        "max_steps": 1_000,
-        "batch_tokens": 2_048,
+        "max_steps": 1_200,
+        "batch_tokens": 1_024,
         "warmup_steps": 300,
         "learning_rate_factor": 1.0,  # peak rate 0.005
         "checkpoint_every": 100,
