@@ -63,7 +63,8 @@ def add_options(parser: Parser) -> None:
         metavar="M",
         help="Minutes of training of a run, in place of steps.",
     )
-    add("--data", metavar="SPEC", help="Training pairs: --data.train.")
+    # Its own name would be that of the section.
+    add("--data", dest="pairs", metavar="SPEC", help="Training pairs: --data.train.")
     add("--dev", metavar="SPEC", help="Held-out pairs: --data.dev.")
     add("--source", metavar="CODE", help="Source language: --data.source.")
     add("--target", metavar="CODE", help="Target language: --data.target.")
