@@ -114,14 +114,9 @@ def _baseline(options: Options) -> Config:
     if own.steps is not None and own.minutes is not None:
         raise UsageError("expected --steps or --minutes, not both")
     shortcuts: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
-    for name, field in {
-        "data": "train",
-        "dev": "dev",
-        "source": "source",
-        "target": "target",
-    }.items():
+    for name in ("pairs", "dev", "source", "target"):
         if (value := own.get(name)) is not None:
-            shortcuts["data"][field] = value
+            shortcuts["data"]["train" if name == "pairs" else name] = value
     if own.steps is not None:
         shortcuts["train"]["max_steps"] = own.steps
     if own.minutes is not None:
