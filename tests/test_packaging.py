@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -14,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from keras_transformer.optional_dependencies import DISTRIBUTION, EXTRAS
-from tests.support.wheel import build_wheel, call, install
+from tests.support.wheel import build_wheel, call, copy_sources, install
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -164,6 +166,11 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     python = scripts / "python"
     done = call(python, "-m", "keras_transformer.translate", "--run", "run", "in.txt", cwd=work)
     assert done.stdout.count("\n") == 2
+    (installed,) = (scripts.parent / "lib").glob("*/site-packages/keras_transformer")
+    before = files_of(installed)
+    translate = [python, "-m", "keras_transformer.translate", "--run", "builtin:phrasebook"]
+    assert call(*translate, "in.txt", cwd=work).stdout == "我爱你。\n\n"
+    assert files_of(installed) == before  # it may be a read-only folder
     (work / "models" / "1").mkdir(parents=True)
     (work / "models" / "1" / "saved_model.pb").touch()
     for words in (["export", "--run", "run", "--to", "new"], ["serve", "models"]):
@@ -178,3 +185,20 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     ).stdout
     assert str(tmp_path) in where.splitlines()[0]
     assert "index.html" in where.splitlines()[1]
+
+
+def files_of(folder: Path) -> dict[Path, int]:
+    """Return the files of a folder with their modification times, without Python's cache."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return {path: path.stat().st_mtime_ns for path in paths}
+
+
+@pytest.mark.slow
+def test_a_source_distribution_has_all_files_of_the_package(tmp_path: Path) -> None:
+    sources = copy_sources(tmp_path)
+    code = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    call(sys.executable, "-c", code, cwd=sources)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {str(path.relative_to(ROOT)) for path in files_of(ROOT / "keras_transformer")} <= names

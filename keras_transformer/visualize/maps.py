@@ -279,7 +279,7 @@ def _label(axis: Any, labels: Sequence[str], size: float, rotation: float) -> No
 
 
 def label_inches(labels: Sequence[str], size: float) -> float:
-    """Estimate the length of the longest label at a font size in points; East Asian characters are wide."""
+    """Estimate the length of the longest label in letters of a size in points."""
     widths = (
         sum(1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.62 for sign in label)
         for label in labels

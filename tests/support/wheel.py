@@ -16,14 +16,20 @@ ROOT = Path(__file__).parents[2]
 
 def build_wheel(folder: Path) -> Path:
     """Build from a copy of the sources: a build leaves files beside them."""
-    sources = folder / "sources"
-    sources.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "keras_transformer"):
-        subprocess.run(["cp", "-r", str(ROOT / name), str(sources)], check=True)
+    sources = copy_sources(folder)
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(folder)]
     call(sys.executable, "-m", "pip", "wheel", *options, str(sources), cwd=folder)
     (wheel,) = folder.glob("keras_translate-*.whl")
     return wheel
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy what a distribution is built from, and return the copy."""
+    sources = folder / "sources"
+    sources.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "keras_transformer"):
+        subprocess.run(["cp", "-r", str(ROOT / name), str(sources)], check=True)
+    return sources
 
 
 def install(wheel: Path, environment: Path, extras: bool = False) -> Path:
