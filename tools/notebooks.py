@@ -109,11 +109,10 @@ def execute(notebook: Notebook, folder: Path, python: Path, environment: dict[st
         client = NotebookClient(
             notebook,
             km=AsyncKernelManager(kernel_name="notebook", kernel_spec_manager=specs),
-            coalesce_streams=True,  # one output for all lines of a command
+            coalesce_streams=True,  # else the parts of an output depend on its timing
             timeout=CELL_SECONDS,
             resources={"metadata": {"path": str(folder)}},
             record_timing=False,
-            coalesce_streams=True,  # else the pieces of an output depend on its timing
         )
         variables = os.environ | {"IPYTHONDIR": temporary} | environment
         variables.pop("MPLBACKEND", None)  # the kernel's own shows figures
