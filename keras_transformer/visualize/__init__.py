@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.visualize.drawing import drawing_module
 
 if TYPE_CHECKING:
+    from keras_transformer.visualize.attention_rollout import rollout as rollout
     from keras_transformer.visualize.attention_view import AttentionView as AttentionView
     from keras_transformer.visualize.attention_view import attention as attention
     from keras_transformer.visualize.beam import BeamTree as BeamTree
     from keras_transformer.visualize.beam import beam_tree as beam_tree
     from keras_transformer.visualize.comparison import Comparison as Comparison
     from keras_transformer.visualize.comparison import compare as compare
+    from keras_transformer.visualize.embedding_neighbours import Neighbours as Neighbours
+    from keras_transformer.visualize.embedding_neighbours import neighbours as neighbours
     from keras_transformer.visualize.fonts import use_fonts as use_fonts
     from keras_transformer.visualize.heads import HeadStatistics as HeadStatistics
     from keras_transformer.visualize.heads import head_statistics as head_statistics
     from keras_transformer.visualize.maps import heatmap as heatmap
     from keras_transformer.visualize.masks import masks_figure as masks_figure
-    from keras_transformer.visualize.embedding_neighbours import Neighbours as Neighbours
-    from keras_transformer.visualize.embedding_neighbours import neighbours as neighbours
     from keras_transformer.visualize.positions import positions_figure as positions_figure
-    from keras_transformer.visualize.attention_rollout import rollout as rollout
     from keras_transformer.visualize.schedules import schedules_figure as schedules_figure
 
 _SOURCES = {

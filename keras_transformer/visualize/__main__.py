@@ -37,8 +37,9 @@ MANUAL = """Draw what a trained model does with a sentence, or the parts of the 
       positions.png, schedules.png, masks.png, neighbours.png; no sentence is needed
 
 The names of the files written are printed. Existing files of these names are replaced. The
-translation is the best of a beam search, also where search.sample is true. Pictures need Matplotlib;
-the HTML page and beam.svg do not. Attention shows where a head looks, not why a word was chosen."""
+translation is the best of a beam search, also where search.sample is true. Pictures need
+Matplotlib; the HTML page and beam.svg do not.
+Attention shows where a head looks, not why a word was chosen."""
 
 _TOP_K = between(1, 20)
 

@@ -18,7 +18,6 @@ from keras_transformer.visualize.attention_view import AttentionView, Head
 from keras_transformer.visualize.drawing import drawing_module
 from keras_transformer.visualize.heads import Part
 from keras_transformer.visualize.page_data import page_data
-from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.tokens import Token
 
 if TYPE_CHECKING:

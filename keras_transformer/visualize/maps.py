@@ -29,7 +29,14 @@ _TITLE = 0.35
 
 
 class Picture(Figure):
-    """A figure that notebooks show without pyplot, with fonts for any script."""
+    """A figure that notebooks show without pyplot, with fonts for any script.
+
+    Its layout is its own: `figure.constrained_layout.use` or `figure.autolayout` in the settings
+    of a notebook would move axes whose places are computed.
+    """
+
+    def __init__(self, *sizes: Any, layout: Any = "none", **options: Any) -> None:
+        super().__init__(*sizes, layout=layout, **options)
 
     def save(self, path: Path) -> None:
         """Write the picture atomically, in the format of the file's extension.
@@ -272,7 +279,7 @@ def _label(axis: Any, labels: Sequence[str], size: float, rotation: float) -> No
 
 
 def label_inches(labels: Sequence[str], size: float) -> float:
-    """Estimate the length of the longest label at a font size in points; East Asian characters are wide."""
+    """Estimate the length of the longest label in letters of a size in points."""
     widths = (
         sum(1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.62 for sign in label)
         for label in labels
