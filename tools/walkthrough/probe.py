@@ -14,8 +14,8 @@ from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.model.masks import padding_mask
 from keras_transformer.special_tokens import END
 from tools.generated_blocks import table
-from tools.walkthrough.forward import encoder_trace
 from tools.walkthrough.formatting import number
+from tools.walkthrough.forward import encoder_trace
 
 LENGTH = 9
 """Tokens of the sentences, END counted: sentences of one length need no padding."""
