@@ -727,7 +727,7 @@ if not QUICK:
 #
 # With smoothing 0.1 the target is 0.9 on the label and 0.1 spread evenly over the vocabulary. The
 # loss is smallest when the model predicts exactly this mixture, and then it equals the entropy of
-# the mixture: about 0.9·ln(1/0.9) + 0.1·ln(V/0.1), 1.0 nats for V = 1,000. It can never be 0.
+# the mixture: about 0.9·ln(1/0.9) + 0.1·ln(V/0.1), 1.06 nats for V = 1,500. It can never be 0.
 #
 # </details>
 #
