@@ -609,7 +609,8 @@ assert max(kept) - min(kept) < 1e-4
 SMALL, SMALL_EVERY = (40, 20) if QUICK else (300, 50)
 SMALL_OPTIONS = (
     f"--data.train data/cities-train --data.dev data/cities-dev --data.source en --data.target zh"
-    f" --train.dev_sentences {SENTENCES} --train.batch_tokens 512 --train.max_steps {SMALL} --train.checkpoint_every {SMALL_EVERY}"
+    f" --train.dev_sentences {SENTENCES} --train.batch_tokens 512"
+    f" --train.max_steps {SMALL} --train.checkpoint_every {SMALL_EVERY}"
     f" --train.log_every {SMALL_EVERY // 2}"
 )
 shell(
