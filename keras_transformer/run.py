@@ -1,7 +1,8 @@
 """The run folder, from which later commands read everything about a run.
 
 config.yaml            resolved configuration
-versions.json          format of the folder, versions of the libraries, devices of the last session
+versions.json          format of the folder, versions of the libraries, devices of the last session,
+                       the run that the initial weights come from
 tokenizer/  data/      SentencePiece models and encoded corpora
 log.txt                run log for people
 metrics.jsonl          metrics for programs: a record for each checkpoint and average
@@ -9,6 +10,7 @@ steps.jsonl            a record every train.log_every steps
 curves.png             learning curves of both
 tensorboard/           event files, if train.tensorboard is true
 checkpoints/           latest checkpoints, with optimizer and dropout state, for --resume
+initial.weights.h5     initial weights, if they come from another run
 best.weights.h5        best weights, which translate
 best/                  weights of the best checkpoints, if several are kept
 dev.translations.txt   translations of the dev set by the best weights
@@ -18,12 +20,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer import builtin_models, system, weights_file
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
+from keras_transformer.config.fine_tuning import fine_tuning_config
 from keras_transformer.config.yaml_file import read_config_file, write_config_text
 from keras_transformer.data.errors import DataError
 from keras_transformer.data.pairs import Pair
@@ -50,7 +54,9 @@ VERSIONS = "versions.json"
 
 # The last line of config.yaml. A file that was cut may still be valid YAML.
 _END = "...\n"
-_SESSION = "last session"  # key in versions.json
+# Keys in versions.json.
+_SESSION = "last session"
+_ORIGIN = "initial weights"
 
 
 class RunError(UserError):
@@ -78,6 +84,7 @@ class Run:
         *,
         tokenizer: Tokenizer | None = None,
         prepared_in: Path | None = None,
+        init_from: Run | None = None,
     ) -> tuple[Run, Prepared]:
         """Prepare the data and create the run folder atomically.
 
@@ -91,6 +98,8 @@ class Run:
             prepared_in: Another run folder with the same section ``data`` (``on_long`` may
                 differ) and the same tokenizer. Its prepared data are shared by hard links, or
                 copied between file systems; they stay when either folder is removed.
+            init_from: A trained run, whose tokenizer and best weights are copied into the folder.
+                Training starts from them.
 
         Returns:
             The run and its prepared data.
@@ -99,14 +108,25 @@ class Run:
             RunError: ``path`` exists already, and is not an empty folder.
             FileError: Another process is creating the run, or the disk cannot be written.
             ChangedDataError: The data in ``prepared_in`` were prepared from something else.
+            ConfigError: ``config`` describes another architecture or vocabulary than
+                ``init_from``.
             UserError: The data or the configuration cannot be used; no run is left behind.
         """
+        origin = ""
+        if init_from is not None:
+            init_from.check_initializes(path)
+            origin = builtin_models.display_name(init_from.path)
+            config = fine_tuning_config(init_from.config, config, origin)
+            tokenizer = init_from.tokenizer()
+            log(f"tokenizer: that of {origin}, vocabulary size {tokenizer.source.size}")
         _check_free(path)
         with system.atomic_folder(path, last=CONFIG) as partial:
             prepared = prepare(config.data, partial, log, tokenizer, prepared_in)
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
+            if init_from is not None:
+                shutil.copyfile(init_from.best_weights, run.initial_weights)
             run.write_config()
-            run.write_versions({})
+            run.write_versions({}, origin)
         return dataclasses.replace(run, path=path), prepared
 
     @classmethod
@@ -176,6 +196,21 @@ class Run:
                 ) from None
             raise RunError(f"{weights}: cannot be read: {error.strerror}") from None
 
+    @property
+    def initial_weights(self) -> Path:
+        """File of the weights that training starts from, if they come from another run."""
+        return self.path / "initial.weights.h5"
+
+    def check_initializes(self, path: Path) -> None:
+        """Check that a new run at ``path`` can start from the best weights of this one.
+
+        Raises:
+            RunError: ``path`` is this run, or there are no weights yet.
+        """
+        if path.resolve() == self.path.resolve():
+            raise RunError(f"init_from: expected another run than the new one, got {path} for both")
+        self.check_weights()
+
     def prepared(self, log: Callable[[str], None]) -> Prepared:
         """Load the prepared data of this run.
 
@@ -225,23 +260,38 @@ class Run:
         self.check_weights()
         # Blockwise attention saves memory only in the backward pass.
         model = transformer.build(dataclasses.replace(self.config.model, attention="plain"), dtype)
+        self.load_weights(model, self.best_weights)
+        return model
+
+    def load_weights(self, model: keras.Model, path: Path) -> None:
+        """Load weights of this run into a model of its architecture.
+
+        Args:
+            model: The model; its optimizer, if any, stays as it is.
+            path: A weights file, in float32 or float16.
+
+        Raises:
+            RunError: The file cannot be read, or belongs to another architecture or tokenizer.
+        """
+        import keras
+
         try:
-            model.load_weights(self.best_weights)
-            found, fingerprint = weights_file.parameters_and_fingerprint(self.best_weights)
+            system.check_regular(path)
+            keras.Model(model.input, model.output).load_weights(path)
+            found, fingerprint = weights_file.parameters_and_fingerprint(path)
         except (ValueError, OSError, KeyError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise RunError(f"{self.best_weights}: cannot be loaded: {reason}") from error
+            raise RunError(f"{path}: cannot be loaded: {reason}") from error
         if found != model.count_params():  # Keras skips weights that the model lacks
             raise RunError(
-                f"{self.best_weights}: expected the {model.count_params():,} parameters of the "
-                f"model in config.yaml, got {found:,}"
+                f"{path}: expected the {model.count_params():,} parameters of the model in "
+                f"config.yaml, got {found:,}"
             )
         if fingerprint not in ("", self.tokenizer().fingerprint):
             raise RunError(
-                f"{self.best_weights}: expected weights trained with the tokenizer in "
+                f"{path}: expected weights trained with the tokenizer in "
                 f"{self.path / 'tokenizer'}, got those of another one"
             )
-        return model
 
     def save_best(self, model: keras.Model) -> None:
         """Save the weights of ``model``, without its optimizer, as the best weights.
@@ -287,14 +337,30 @@ class Run:
         """
         system.write_text(self.path / CONFIG, write_config_text(to_dict(self.config)))
 
-    def write_versions(self, session: Mapping[str, Any]) -> None:
+    def write_versions(self, session: Mapping[str, Any], origin: str = "") -> None:
         """Write the format, the versions of the libraries, and the devices of a session.
 
+        Args:
+            session: Devices and variables of the session.
+            origin: The run that the initial weights come from; "" keeps the stored one.
+
         Raises:
+            FormatError: The earlier file cannot be read.
             FileError: The file cannot be written; the earlier one stays.
         """
+        origin = origin or self.origin()
         values = {FORMAT_NUMBER: RUN_FORMAT, **versions(), _SESSION: dict(session)}
+        if origin:
+            values[_ORIGIN] = origin
         system.write_json(self.path / VERSIONS, values)
+
+    def origin(self) -> str:
+        """Return the run that the initial weights come from; "" if they are random.
+
+        Raises:
+            FormatError: The file cannot be read.
+        """
+        return str(read_versions(self.path / VERSIONS).get(_ORIGIN, ""))
 
     def last_session(self) -> dict[str, Any]:
         """Return the devices of the last session of training; empty if they are unknown.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from keras_transformer.cli.main import import_tensorflow, run_main
+from keras_transformer.builtin_models import PREFIX, run_folder
+from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Parser, add_fields, bare_parser, parse
 from keras_transformer.optional_dependencies import require_installed
@@ -22,6 +24,9 @@ Serving. This server is for one machine; in production use TensorFlow Serving, w
 same folder.
 
   python -m keras_transformer.serve export/models/en-de
+  python -m keras_transformer.serve builtin:phrasebook
+      the model that comes with the package, exported into a temporary folder for as long as the
+      server runs; its web page is ready in seconds
   curl -d '{"instances": ["A dog runs."]}' localhost:8501/v1/models/en-de:predict
   curl -d '{"signature_name": "nbest", "inputs": {"text": ["A dog runs."]}}' \\
       localhost:8501/v1/models/en-de:predict
@@ -65,13 +70,17 @@ def main(argv: Sequence[str]) -> None:
         refuse_loop(Address.parse(settings.upstream), listener)
         asyncio.run(serve(Gateway(settings, log_requests), listener))
         return
-    logging.getLogger("keras_transformer.serve").info("starting TensorFlow")
+    if _is_builtin(folder):
+        require_installed("the export of a built-in model", ["tensorflow_serving"])
+    _log("starting TensorFlow")
     import_tensorflow()
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
-    service = Service(folder, settings, labels, log_requests=log_requests)
-    if not asyncio.run(serve(service, listener)):
+    with _versions(folder) as versions:
+        service = Service(versions, settings, labels, log_requests=log_requests)
+        finished = asyncio.run(serve(service, listener))
+    if not finished:
         # A thread that still runs the model would keep the process alive.
         sys.stderr.flush()
         os._exit(1)
@@ -84,8 +93,8 @@ def read_options(argv: Sequence[str]) -> tuple[Path | None, Settings, dict[str, 
         argv: The words after the module's name.
 
     Returns:
-        The model's folder (None for a gateway), the settings, version numbers by label, and
-        whether to log requests.
+        The model's folder or ``builtin:NAME`` (None for a gateway), the settings, version
+        numbers by label, and whether to log requests.
 
     Raises:
         UserError: An option or the folder cannot be used.
@@ -100,9 +109,12 @@ def read_options(argv: Sequence[str]) -> tuple[Path | None, Settings, dict[str, 
             raise UsageError("label: has no effect with --upstream; leave it out")
         return None, settings, {}, bool(values.log_requests)
     if values.folder is None:
-        raise UsageError("DIR is missing: the folder of an exported model (or --upstream URL)")
+        raise UsageError(
+            "DIR is missing: the folder of an exported model, or builtin:phrasebook "
+            "(or --upstream URL)"
+        )
     folder = Path(values.folder)
-    name = check_folder(folder)
+    name = run_folder(folder).name if _is_builtin(folder) else check_folder(folder)
     if not settings.name and not is_model_name(name):
         raise UsageError(
             f"{folder}: the folder's name is the model's; expected {MODEL_NAME}, got {name!r}; "
@@ -116,7 +128,10 @@ def build_parser() -> Parser:
     """Build the parser of the server's options."""
     parser = bare_parser("serve", MANUAL, "DIR")
     parser.add_argument(
-        "folder", metavar="DIR", nargs="?", help="Folder with the versions of a model."
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        help="Folder with the versions of a model, or builtin:phrasebook.",
     )
     add_fields(parser, Settings)
     parser.add_argument(
@@ -127,6 +142,27 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--log_requests", action="store_true", help="Log each request.")
     return parser
+
+
+@contextlib.contextmanager
+def _versions(folder: Path) -> Iterator[Path]:
+    """Yield the folder of the versions; that of a built-in model is temporary."""
+    if not _is_builtin(folder):
+        yield folder
+        return
+    from keras_transformer.run import Run
+    from keras_transformer.serving.temporary import temporary_export
+
+    with exit_on_signals(), temporary_export(Run.open(folder), _log) as versions:
+        yield versions
+
+
+def _is_builtin(folder: Path) -> bool:
+    return str(folder).startswith(PREFIX)
+
+
+def _log(line: str) -> None:
+    logging.getLogger("keras_transformer.serve").info(line)
 
 
 def _log_to_stderr() -> None:

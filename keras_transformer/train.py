@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from keras_transformer.allocator import tune_allocator
 from keras_transformer.cli.main import exit_on_signals, import_tensorflow, run_main
+from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import build_parser, load_config
-from keras_transformer.cli.training import add_options, run_folder, train_in_workers
+from keras_transformer.cli.training import add_options, new_config, run_folder, train_in_workers
 from keras_transformer.config import SECTIONS
 
 MANUAL = """Train a Transformer on parallel text; all results are written to a run folder.
@@ -22,6 +23,9 @@ MANUAL = """Train a Transformer on parallel text; all results are written to a r
       a recipe; options after it change single fields
   python -m keras_transformer.train --resume --run runs/en-de --train.max_steps 12000
       resume a stopped run, or train it longer
+  python -m keras_transformer.train --init_from runs/en-de --data.train DIR/news \\
+      --data.dev DIR/news-val --train.max_steps 1000 --run runs/news
+      a new run from the weights and the vocabulary of another: fine-tuning
 
 All GPUs of the machine share each batch; without a GPU, the CPU trains.
 SIGTERM, Ctrl-C, a closed terminal and a limit on processor time save the run, then end the command
@@ -36,7 +40,11 @@ def main(argv: Sequence[str]) -> None:
     options = load_config(parser, argv)
     run = run_folder(options)
     resume = bool(options.own.resume)
-    config = None if resume else options.config()
+    if resume and options.own.init_from is not None:
+        raise UsageError(
+            "--init_from starts a new run; --resume continues one, which has its initial weights"
+        )
+    config = None if resume else new_config(options, run)
     if train_in_workers(options, argv, run):
         return
     tune_allocator()  # before TensorFlow takes memory
@@ -52,6 +60,7 @@ def main(argv: Sequence[str]) -> None:
             resume=resume,
             devices=options.own.devices,
             accept_changes=bool(options.own.accept_changes),
+            init_from=options.own.init_from,
         )
 
 

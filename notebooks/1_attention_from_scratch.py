@@ -202,7 +202,7 @@ assert words[row.argmax()] == "sat"
 assert np.isclose(row.sum(), 1)
 
 # %% [markdown]
-# In a trained model nobody makes these vectors. Three matrices do: Q = X W_Q, K = X W_K, V = X W_V.
+# In a trained model three matrices make these vectors: Q = X W_Q, K = X W_K, V = X W_V.
 
 # %% [markdown]
 # ## 3.2.1 Why divide by √d_k?
@@ -768,8 +768,8 @@ assert (largest[10] > largest[1]).all()
 assert (largest[0] == 0.25).all()
 
 # %% [markdown]
-# **3.** Somebody writes the look-ahead mask with `>` instead of `>=`. Which row is in trouble, and
-# what does a loss show?
+# **3.** A look-ahead mask is written with `>` instead of `>=`. Which row is in trouble, and what
+# does the loss show?
 #
 # <details><summary>Answer</summary>
 # The first query may look at nothing: NaN with −∞, a uniform look into the future with −1e9, zeros

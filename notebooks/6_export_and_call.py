@@ -100,7 +100,7 @@ for path in sorted(version.rglob("*")):
 
 card = json.loads((version / "export.json").read_text(encoding="utf-8"))
 print()
-for name in ("parameters", "search", "max_tokens", "dev"):
+for name in ("parameters", "search", "dev"):
     print(f"{name:>12}: {card.get(name)}")
 
 weights = (version / "variables" / "variables.data-00000-of-00001").stat().st_size
@@ -124,7 +124,9 @@ assert not list(version.rglob("*.model"))  # no vocabulary file: it is a constan
 # `align` have, if sentences and translations have different lengths?
 
 # %%
-loaded = tf.saved_model.load(str(version))  # plain TensorFlow, without keras_transformer
+import tensorflow_text  # noqa: F401, the operations of the tokenizer
+
+loaded = tf.saved_model.load(str(version))  # nothing of keras_transformer
 
 
 def shape(spec):

@@ -79,16 +79,18 @@ def run(code: str, folder: Path) -> str:
 
 @pytest.mark.slow
 def test_the_documents_code_trains_on_two_replicas(tmp_path: Path) -> None:
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     run("\n".join([*BLOCKS[:2], "import dataclasses", CHECKS, REPLICAS]), tmp_path)
 
 
 @pytest.mark.slow
 def test_the_documents_code_trains_as_the_command_does(tmp_path: Path) -> None:
-    shorter = BLOCKS[2].replace("max_steps=500", "max_steps=2")
-    assert shorter != BLOCKS[2]
+    code = "".join(BLOCKS[2:4])
+    shorter = code.replace("max_steps=500", "max_steps=2").replace("max_steps=20", "max_steps=2")
+    assert shorter.count("max_steps=2,") + shorter.count("max_steps=2)") == 2
     run(f"import keras_transformer as kt\n{shorter}", tmp_path)
-    assert (tmp_path / "runs" / "phrasebook" / "best.weights.h5").exists()
+    for name in ("phrasebook", "tuned"):
+        assert (tmp_path / "runs" / name / "best.weights.h5").exists()
 
 
 def test_importing_the_package_imports_no_tensorflow() -> None:

@@ -55,6 +55,7 @@ def folder(tmp_path):
         (["DIR/empty"], "empty/9223372036854775808: expected a number of at most"),
         (["DIR", "--max_text_kb", "0"], "max_text_kb: expected 1 to 1048576, got 0"),
         ([], "DIR is missing: the folder of an exported model"),
+        (["builtin:none"], "expected a run folder or builtin:phrasebook, got 'builtin:none'"),
         (["DIR", "more"], "unexpected argument 'more'"),
         (["DIR", "--prot", "1"], "unknown option --prot; did you mean --port"),
         (["DIR", "--port", "x"], "port: expected a whole number, got 'x'"),
@@ -107,6 +108,8 @@ def test_options(folder):
         True,
     )
     assert read_options([str(folder), "--name", "other"])[1] == Settings(name="other")
+    found, settings, *_ = read_options(["builtin:phrasebook"])
+    assert (str(found), settings) == ("builtin:phrasebook", Settings(name="phrasebook"))
 
 
 def test_the_folder_may_be_named_by_a_dot(folder, monkeypatch):
@@ -169,13 +172,13 @@ def models(tmp_path_factory):
 class Server:
     """``python -m keras_transformer.serve`` in a new process."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, **environment):
         command = [sys.executable, "-m", "keras_transformer.serve", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--poll_s", "0.1", *options],
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
         )
         self.lines = []
         self.address = None
@@ -310,6 +313,39 @@ def test_the_server_ends_after_the_grace_period(serve):
     assert 1 <= time.monotonic() - started < 20
     client.join()
     assert "unfinished requests are lost" in "".join(server.lines)
+
+
+@pytest.mark.slow
+def test_the_built_in_model_is_served_from_a_temporary_folder(tmp_path):
+    server = Server("builtin:phrasebook", TMPDIR=str(tmp_path))
+    try:
+        [folder] = tmp_path.glob("keras_transformer.*/phrasebook/1")
+        assert (folder / "saved_model.pb").is_file()
+        assert server.address.endswith("/v1/models/phrasebook")
+        [reply] = server.predict("I love you.")
+        assert reply["translation"] == "我爱你。"
+        page = server.address.partition("/v1/")[0]
+        with urllib.request.urlopen(page, timeout=60) as response:
+            assert b"<html" in response.read()
+        assert server.end() == 0
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        server.close()
+
+
+@pytest.mark.slow
+def test_a_stop_during_the_temporary_export_leaves_nothing(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_transformer.serve", "builtin:phrasebook", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    with process:
+        next(line for line in process.stderr if "writing version 1 of phrasebook" in line)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ COMMANDS = "commands"
 FOUNDATION = "foundation"
 LIBRARY = "library"
 RUN = "run"
+BUILTIN = "builtin_models"
 LOOSE = (COMMANDS, FOUNDATION, LIBRARY, RUN)  # not the rooms of one folder
 IN_FOUNDATION = ("config",)  # folders
 PASS = ">"
@@ -42,8 +43,9 @@ def rooms() -> dict[str, list[str]]:
     for path in _sources():
         inside = path.relative_to(PACKAGE if _room(path) in LOOSE else PACKAGE / _room(path))
         label = f"{inside.parts[0]}/" if len(inside.parts) > 1 else inside.stem
-        if label != "__init__" and label not in found.setdefault(_room(path), []):
-            found[_room(path)].append(label)
+        labels = found.setdefault(_room(path), [])
+        if label != "__init__" and label not in labels:
+            labels.append(label)
     return {
         room: sorted(names, key=lambda name: (name[-1] == "/", name))
         for room, names in found.items()
@@ -122,7 +124,7 @@ def picture() -> str:
     graph.pop(FOUNDATION, None)
     rows = levels(graph)
     lines = {room: textwrap.wrap(", ".join(names), 30) for room, names in content.items()}
-    lines[RUN] = ["the run folder"]
+    lines |= {RUN: ["the run folder"], BUILTIN: ["trained models"]}
     boxes, bottom = _boxes(rows, lines)
     width = max(x + wide for x, _, wide, _ in boxes.values()) + GAP
     parts = []

@@ -106,6 +106,7 @@ def execute(notebook: Notebook, folder: Path, python: Path, environment: dict[st
         client = NotebookClient(
             notebook,
             km=AsyncKernelManager(kernel_name="notebook", kernel_spec_manager=specs),
+            coalesce_streams=True,  # one output for all lines of a command
             timeout=CELL_SECONDS,
             resources={"metadata": {"path": str(folder)}},
             record_timing=False,

@@ -61,8 +61,8 @@ class Row:
         """The options as they are typed."""
         if self.preset != "base":
             return f"`--preset {self.preset}`"
-        words = " ".join(f"--{name} {value}" for name, value in self.options.items())
-        return f"`{words}`" if words else "`--preset base`"
+        words = " ".join(f"`--{name} {value}`" for name, value in self.options.items())
+        return words or "`--preset base`"
 
 
 _VOCABULARY_SIZES = ("source_vocabulary_size", "target_vocabulary_size")
@@ -94,7 +94,7 @@ TABLE_3 = (
     Row("(E)", "learned positions", 4.92, 25.7, options={"model.positions": "learned"}),
     Row(
         "big",
-        "d_model 1024, d_ff 4096, h 16, P_drop 0.3, 300,000 steps",
+        "d_model 1024, d_ff 4096, h 16, P_drop 0.3",
         4.33,
         26.4,
         213,
@@ -178,7 +178,9 @@ def table_2() -> str:
     rows = []
     for name, corpus, bleu, vocabulary, steps, tokens in RUNS:
         model = dataclasses.replace(
-            preset(name).model, **dict.fromkeys(_VOCABULARY_SIZES, vocabulary)
+            preset(name).model,
+            source_vocabulary_size=vocabulary,
+            target_vocabulary_size=vocabulary,
         )
         operations = training_operations(model, steps * tokens[0], steps * tokens[1])
         exponent = math.floor(math.log10(operations))
@@ -213,13 +215,13 @@ def table_3() -> str:
                 row.command,
                 f"{row.perplexity:.2f}",
                 f"{row.bleu:.1f}",
-                f"{row.parameters} M" if row.parameters else "",
-                f"{counts[key] / 1e6:.1f} M",
-                f"{(counts[key] + LARGER * model.d_model) / 1e6:.1f} M",
+                str(row.parameters or ""),
+                f"{counts[key] / 1e6:.1f}",
+                f"{(counts[key] + LARGER * model.d_model) / 1e6:.1f}",
             ]
         )
-    sizes = [f"here, V = {size:,}" for size in (VOCABULARY, VOCABULARY + LARGER)]
-    header = ["row", "change", "options", "PPL", "BLEU", "parameters", *sizes]
+    sizes = [f"here, V {size:,}" for size in (VOCABULARY, VOCABULARY + LARGER)]
+    header = ["row", "change", "options", "PPL", "BLEU", "10⁶ parameters", *sizes]
     return table(header, rows)
 
 

@@ -48,6 +48,11 @@ def run_folder(run: Path | str) -> Path:
     return _FOLDER / name.removeprefix(PREFIX)
 
 
+def display_name(folder: Path) -> str:
+    """Return the name of a built-in model for its folder, and the path of any other."""
+    return f"{PREFIX}{folder.name}" if is_builtin(folder) else str(folder)
+
+
 def refuse_writing(run: Path | str) -> None:
     """Refuse a built-in model where a run is to be created or continued.
 

@@ -17,11 +17,12 @@ COMMANDS = {
     "score": "score given translations",
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
+    "lab": "reproduce the paper's choices, break them one by one, and report",
     "visualize": "draw attention, next tokens and search of a sentence, or a model's parts",
 }
 """Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
 
-PACKAGES = ("visualize",)
+PACKAGES = ("lab", "visualize")
 """Those that are packages, with their entry point in ``__main__``."""
 
 

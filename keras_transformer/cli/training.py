@@ -10,7 +10,8 @@ from keras_transformer.builtin_models import refuse_writing
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.cli.workers import launch
-from keras_transformer.config import RESUMABLE
+from keras_transformer.config import RESUMABLE, Config
+from keras_transformer.config.fine_tuning import FREE, fine_tuning_base, fine_tuning_config
 from keras_transformer.validation import MAX_PROCESSES, between
 
 MAX_RESTARTS = 1_000
@@ -30,6 +31,14 @@ def add_options(parser: Parser) -> None:
         action="store_true",
         help="Resume the run with the configuration in its folder. Only search.* and these train "
         f"options may change: {', '.join(RESUMABLE)}.",
+    )
+    add(
+        "--init_from",
+        metavar="RUN",
+        help="Start a new run from the best weights of another, with its vocabulary and a fresh "
+        "optimizer (fine-tuning); builtin:phrasebook is the model that comes with the package. "
+        "Options left out are those of RUN. Give --data.train, --data.dev and train.*; of "
+        f"model.* only {', '.join(FREE)} may differ.",
     )
     add(
         "--accept_changes",
@@ -74,9 +83,29 @@ def run_folder(options: Options) -> Path:
         refuse_writing(options.own.run)
         return Path(options.own.run)
     kind, _, name = options.corpus.partition(":")
-    if kind != "builtin":
+    if kind != "builtin" or options.own.init_from is not None:
         raise UsageError("--run DIR is missing: the run folder to create")
     return Path("runs") / name.partition(":")[0]
+
+
+def new_config(options: Options, run: Path) -> Config:
+    """Build the configuration of a new run.
+
+    Args:
+        options: With the own options of `add_options`.
+        run: The run folder.
+
+    Raises:
+        UserError: An option is invalid, or the run of ``--init_from`` cannot be used.
+    """
+    if options.own.init_from is None:
+        return options.config()
+    from keras_transformer.run import Run
+
+    source = Run.open(options.own.init_from)
+    source.check_initializes(run)
+    config = options.config(fine_tuning_base(source.config, options.given))
+    return fine_tuning_config(source.config, config, options.own.init_from)
 
 
 def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:

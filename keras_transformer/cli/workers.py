@@ -43,7 +43,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
     with _Workers() as team:
         for attempt in range(restarts + 1):
             resume = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
-            team.start([*words, *["--resume"] * resume], workers)
+            team.start(_resuming(words) if resume else words, workers)
             status = team.wait()
             team.end()
             if team.signal:
@@ -115,6 +115,18 @@ class _Workers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _resuming(words: Sequence[str]) -> list[str]:
+    """Return the options that continue the run which ``words`` have started."""
+    parts = iter(words)
+    kept = []
+    for word in parts:
+        if word == "--init_from":
+            next(parts, None)  # its value
+        elif not word.startswith("--init_from="):
+            kept.append(word)
+    return [*kept, "--resume"]
 
 
 def _start(words: Sequence[str], addresses: list[str], index: int) -> subprocess.Popen[bytes]:

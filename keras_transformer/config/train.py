@@ -18,6 +18,7 @@ from keras_transformer.validation import (
 )
 
 Precision = Literal["float32", "bfloat16"]
+Warmup = Literal["linear", "none"]
 BestBy = Literal["bleu", "loss"]
 BleuTokenizer = Literal[
     "auto",
@@ -70,8 +71,11 @@ class TrainConfig:
     """Approximate target tokens per micro-batch on each device; gradients are accumulated. The
     update equals that of the whole batch except for dropout masks, in less memory. 0: one
     micro-batch."""
+    warmup: Warmup = "linear"
+    """Learning rate of the first warmup_steps: linear, rising to the peak (section 5.3), or none,
+    the peak from step 1."""
     warmup_steps: int = option(4_000, between(1, MAX_STEPS))
-    """Steps of rising learning rate (section 5.3)."""
+    """Steps before the learning rate decays, with the inverse square root of the step."""
     learning_rate_factor: float = option(1.0, between(1e-30, 10_000))
     """Factor of the paper's learning rate; the peak is factor / sqrt(d_model * warmup)."""
     adam_beta_1: float = option(0.9, RATE)

@@ -205,7 +205,8 @@ def reliability(model: keras.Model, batch: Batch) -> dict[str, list[Any]]:
     real = batch.labels != PAD
     confidence = probabilities.max(axis=-1)[real]
     correct = (probabilities.argmax(axis=-1) == batch.labels)[real]
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    # Diverged weights give NaN: those tokens come into the first bin, and make it NaN.
+    bins = np.minimum((np.nan_to_num(confidence) * BINS).astype(int), BINS - 1)
     found = [bins == number for number in range(BINS)]
     return {
         "confidence": [float(confidence[own].mean()) if own.any() else None for own in found],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from keras_transformer import system
+from keras_transformer import builtin_models, system
 from keras_transformer.config import SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.run import Run
@@ -112,7 +112,7 @@ def export(
     if settings.format == "saved_model":
         name = model_name(directory)
     max_tokens = settings.longest_source(run.config)
-    log(f"reading {run.path}")
+    log(f"reading {builtin_models.display_name(run.path)}")
     for line in run.config.model.warnings():
         log(line)
     writer = WRITERS[settings.format]()(run, search, max_tokens, settings.dtype)

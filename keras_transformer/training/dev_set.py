@@ -88,21 +88,29 @@ class DevSet:
             The scores, and the translations behind ``dev_bleu``. Without
             ``train.dev_sentences`` there is neither BLEU nor a translation.
         """
-        total = np.zeros(3)
-        for inputs, labels in dataset(self._store, self._plan, repeat=False):
-            total += self._sums(inputs, labels).numpy()
-            after_batch()
-        loss, log_loss, tokens = total
-        scores = {
-            "dev_loss": float(loss / tokens),
-            "dev_perplexity": perplexity(float(log_loss / tokens)),
-        }
+        scores = self.loss(after_batch)
         if self.tokenization is None:
             return scores, []
         found = self._translator.translate(self._sources, progress=lambda count: after_batch())
         translations = [item.text for item in found]
         scores["dev_bleu"] = bleu(translations, [self._references], self.tokenization.name)
         return scores, translations
+
+    def loss(self, after_batch: Callable[[], None] = lambda: None) -> Scores:
+        """Return the loss and the perplexity of the current weights.
+
+        Args:
+            after_batch: As for `evaluate`.
+        """
+        total = np.zeros(3)
+        for inputs, labels in dataset(self._store, self._plan, repeat=False):
+            total += self._sums(inputs, labels).numpy()
+            after_batch()
+        loss, log_loss, tokens = total
+        return {
+            "dev_loss": float(loss / tokens),
+            "dev_perplexity": perplexity(float(log_loss / tokens)),
+        }
 
     def examples(self, translations: list[str], count: int) -> list[Example]:
         """Return the first ``count`` sentences with their translations from `evaluate`."""

@@ -44,12 +44,15 @@ def build_optimizer(config: Config) -> ReducedAdam:
     """Build the optimizer of a configuration, with its learning rate schedule and EMA.
 
     Args:
-        config: ``train.adam_*``, ``train.warmup_steps``, ``train.learning_rate_factor`` and
-            ``train.ema_decay`` are used, and ``model.d_model`` for the schedule.
+        config: ``train.adam_*``, ``train.warmup``, ``train.warmup_steps``,
+            ``train.learning_rate_factor`` and ``train.ema_decay`` are used, and
+            ``model.d_model`` for the schedule.
     """
     train = config.train
     return ReducedAdam(
-        NoamSchedule(config.model.d_model, train.warmup_steps, train.learning_rate_factor),
+        NoamSchedule(
+            config.model.d_model, train.warmup_steps, train.learning_rate_factor, train.warmup
+        ),
         train.adam_beta_1,
         train.adam_beta_2,
         train.adam_epsilon,

@@ -31,6 +31,7 @@ def open_run(
     accept_changes: bool,
     distribution: Distribution,
     log: Callable[[str], None],
+    init_from: Path | str | None = None,
 ) -> Iterator[tuple[Run, Prepared]]:
     """Open the run folder on every worker; the chief creates or locks it and prepares the data.
 
@@ -41,6 +42,7 @@ def open_run(
         accept_changes: As for `trainer.train`.
         distribution: The workers; all of them call this.
         log: Called on the chief with lines about the data.
+        init_from: As for `trainer.train`.
 
     Yields:
         The run with its complete configuration, and its data.
@@ -53,7 +55,7 @@ def open_run(
         if distribution.chief:
             # The chief broadcasts 1 once the folder can be opened, or 0 after a failure.
             try:
-                opened = _open_as_chief(config, path, resume, accept_changes, log, stack)
+                opened = _open_as_chief(config, path, resume, accept_changes, log, stack, init_from)
             except BaseException:
                 with contextlib.suppress(tf.errors.OpError):  # the original error matters more
                     distribution.broadcast_from_chief([0.0])
@@ -71,9 +73,11 @@ def _open_as_chief(
     accept_changes: bool,
     log: Callable[[str], None],
     stack: contextlib.ExitStack,
+    init_from: Path | str | None,
 ) -> tuple[Run, Prepared]:
     if not resume:
-        run, prepared = Run.create(path, config, log)
+        source = None if init_from is None else Run.open(init_from)
+        run, prepared = Run.create(path, config, log, init_from=source)
         stack.enter_context(run.locked())
         return run, prepared
     run = Run.open(path)

@@ -18,7 +18,7 @@ from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.evaluation.tokenization import choose_tokenization
-from keras_transformer.run import Run
+from keras_transformer.run import Run, RunError
 from keras_transformer.standard_error import tolerant_stderr
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages
@@ -30,6 +30,7 @@ from keras_transformer.training.errors import (
     check_finite,
     way_out,
 )
+from keras_transformer.training.initialization import load_initial_weights
 from keras_transformer.training.parts import build_parts, check_devices
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
@@ -49,6 +50,7 @@ def train(
     resume: bool = False,
     devices: str = "auto",
     accept_changes: bool = False,
+    init_from: Path | str | None = None,
 ) -> Run:
     """Train a new run, or resume one.
 
@@ -60,6 +62,9 @@ def train(
         resume: Whether to resume.
         devices: As for `Distribution`.
         accept_changes: Resume although the configuration or the corpus has changed.
+        init_from: A trained run, or the name of a built-in model: a new run starts from its best
+            weights and uses its tokenizer, with a fresh optimizer. ``config`` has its
+            architecture (dropout and ``model.attention`` may differ) and its vocabulary.
 
     Returns:
         The finished run.
@@ -70,6 +75,10 @@ def train(
         Stopped: A signal has arrived; the steps taken are saved.
     """
     environment.check_fit_limits()
+    if resume and init_from is not None:
+        raise RunError(
+            "init_from: expected a new run; a resumed one has its initial weights already"
+        )
     if config.train.dev_sentences:
         # Fail now, not at the first checkpoint.
         choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
@@ -85,8 +94,9 @@ def train(
 
     with (
         distribution.exit_on_lost_worker(),
-        open_run(config, path, resume, accept_changes, distribution, log) as (run, prepared),
+        open_run(config, path, resume, accept_changes, distribution, log, init_from) as opened,
     ):
+        run, prepared = opened
         run_log = RunLog(path, silent=not distribution.chief)
         for line in lines:  # already printed, when log.txt did not exist yet
             run_log.note(line)
@@ -174,6 +184,8 @@ class Trainer:
         parts, state = self.parts, self._state
         records = restore(parts)
         self._log_summary()
+        if not state.step:
+            load_initial_weights(parts)
         progress = Progress(
             self._config,
             self._run_log,

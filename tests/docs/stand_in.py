@@ -23,6 +23,7 @@ import urllib.request
 from pathlib import Path
 
 PACKAGE = "keras_transformer."
+BUILTIN = "builtin:"
 SIZES = {
     "model.encoder_layers": 1,
     "model.decoder_layers": 2,
@@ -107,7 +108,7 @@ def run(workspace: Workspace, name: str, words: list[str]) -> int:
     make_missing(workspace, name, words)
     command = [sys.executable, "-m", f"{PACKAGE}{name}", *words]
     if name == "serve":
-        model, port = Path(words[0]).name, workspace.port(PORTS["serve"])
+        model, port = Path(words[0]).name.removeprefix(BUILTIN), workspace.port(PORTS["serve"])
         command += [] if "--port" in words else ["--port", port]
         return serve(workspace, command, f"http://127.0.0.1:{port}/v1/models/{model}")
     status = subprocess.call(
@@ -128,7 +129,13 @@ def smaller_training(words: list[str]) -> list[str]:
     else:
         shutil.rmtree("runs/phrasebook", ignore_errors=True)
     corpus = [] if "--data.train" in words or "--config" in words else small_corpus()
-    return [word for name, size in SIZES.items() for word in (f"--{name}", str(size))] + corpus
+    sizes = {
+        name: size
+        for name, size in SIZES.items()
+        # Fine-tuning takes the network of the other run.
+        if "--init_from" not in words or not name.startswith("model.")
+    }
+    return [word for name, size in sizes.items() for word in (f"--{name}", str(size))] + corpus
 
 
 def small_corpus() -> list[str]:
@@ -137,18 +144,19 @@ def small_corpus() -> list[str]:
 
 def make_missing(workspace: Workspace, name: str, words: list[str]) -> None:
     """Make the run or the export that a command needs."""
-    for option in {"--run", "--compare_run"}.intersection(words):
-        if name == "train" and "--resume" not in words:
-            continue
-        path = words[words.index(option) + 1]
-        if not path.startswith("builtin:") and not Path(path).exists():
-            corpus = ["--data.train", "data/train", "--data.dev", "data/val", "--data.target", "de"]
-            require(
-                run(workspace, "train", ["--run", path, *([] if "phrasebook" in path else corpus)])
-            )
-    if name == "serve" and not Path(words[0]).exists():
+    for option in {"--run", "--compare_run", "--init_from"}.intersection(words):
+        if option != "--run" or name != "train" or "--resume" in words:
+            make_run(workspace, words[words.index(option) + 1])
+    if name == "serve" and not words[0].startswith(BUILTIN) and not Path(words[0]).exists():
         path = "runs/phrasebook" if words[0].endswith("zh") else "runs/en-de"
         require(run(workspace, "export", ["--run", path, "--to", words[0]]))
+
+
+def make_run(workspace: Workspace, path: str) -> None:
+    """Make a run unless it exists."""
+    if not path.startswith(BUILTIN) and not Path(path).exists():
+        corpus = ["--data.train", "data/train", "--data.dev", "data/val", "--data.target", "de"]
+        require(run(workspace, "train", ["--run", path, *([] if "phrasebook" in path else corpus)]))
 
 
 def require(status: int) -> None:

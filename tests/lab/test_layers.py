@@ -71,3 +71,21 @@ def test_rank_distance_by_hand() -> None:
     distances = rank_distances(transformer.build(SMALL), INPUTS)
     assert len(distances) == 2
     assert all(0 < distance < 1 for distance in distances)
+
+
+@pytest.mark.slow
+def test_the_halves_of_a_recurrent_model() -> None:
+    config = ModelConfig(
+        architecture="recurrent",
+        source_vocabulary_size=13,
+        target_vocabulary_size=13,
+        encoder_layers=2,
+        decoder_layers=1,
+        d_model=8,
+        embeddings="decoder",
+    )
+    model = transformer.build(config)
+    gradients, activations = gradient_norms(model, INPUTS, LABELS), activation_norms(model, INPUTS)
+    assert list(gradients) == list(activations) == ["embedding", "encoder", "decoder"]
+    assert all(norm > 0 for norm in (*gradients.values(), *activations.values()))
+    assert len(rank_distances(model, INPUTS)) == 2

@@ -28,8 +28,14 @@ _TINY: dict[str, Any] = {
 }
 
 
+_OF_THE_TRANSFORMER = ("heads", "d_ff", "attention_dropout", "feed_forward_dropout")
+
+
 def _tiny_config(**fields: Any) -> ModelConfig:
-    return ModelConfig(**(_TINY | fields))
+    values = dict(_TINY)
+    if fields.get("architecture") == "recurrent":
+        values = {name: values[name] for name in values if name not in _OF_THE_TRANSFORMER}
+    return ModelConfig(**(values | fields))
 
 
 def _scatter(weights: list[Any]) -> None:

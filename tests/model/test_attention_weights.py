@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.config import ModelConfig
 from keras_transformer.model import transformer
 from keras_transformer.model.attention_weights import attention_weights
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
@@ -79,3 +80,20 @@ def test_a_source_of_padding_has_no_weights(tiny_model: Any) -> None:
     assert not weights.encoder[0][1].any()
     assert not weights.cross[0][1].any()
     np.testing.assert_allclose(weights.cross[0][0].sum(axis=-1), 1.0, atol=1e-6)
+
+
+def test_a_recurrent_model_has_cross_attention_only() -> None:
+    config = ModelConfig(
+        architecture="recurrent",
+        source_vocabulary_size=13,
+        target_vocabulary_size=13,
+        encoder_layers=1,
+        decoder_layers=1,
+        d_model=8,
+    )
+    weights = attention_weights(transformer.build(config), SOURCE, TARGET)
+    assert weights.encoder == weights.decoder == []
+    (cross,) = weights.cross
+    assert cross.shape == (2, 1, 3, 4)
+    np.testing.assert_allclose(cross[0].sum(axis=-1), 1.0, atol=1e-6)
+    assert not cross[1, :, :, 2:].any()

@@ -32,6 +32,7 @@ SAVED: dict[str, dict[str, Any]] = {
     "alibi": {"positions": "alibi", "embeddings": "untied", "heads": 4},
     "bfloat16": {"positions": "none", "dropout": 0.0, "dtype": "mixed_bfloat16"},
     **{name: {"ablation": name} for name in get_args(Ablation) if name != "none"},
+    "recurrent": {"architecture": "recurrent", "encoder_layers": 2, "decoder_layers": 2},
 }
 
 RELOAD = """

@@ -32,10 +32,26 @@ def test_factor_multiplies_and_step_may_be_of_any_integer_type() -> None:
         assert float(schedule(step)) == pytest.approx(0.00500035, rel=1e-5)
 
 
+@pytest.mark.parametrize(("step", "rate"), [(0, 0.25), (3, 0.25), (15, 0.125)])
+def test_without_warm_up_the_peak_rate_comes_first_and_the_decay_is_the_same(
+    step: int, rate: float
+) -> None:
+    # 4^-0.5 * 4^-0.5 = 0.25 up to step 4; 4^-0.5 * 16^-0.5 = 0.125 at step 16.
+    assert float(NoamSchedule(4, 4, warmup="none")(step)) == pytest.approx(rate)
+    if step >= 3:
+        assert float(NoamSchedule(4, 4)(step)) == pytest.approx(rate)
+
+
+def test_another_warm_up_is_refused() -> None:
+    with pytest.raises(ValueError, match="warmup: expected linear or none, got 'cosine'"):
+        NoamSchedule(4, 4, warmup="cosine")
+
+
 def test_configuration_comes_back() -> None:
-    schedule = NoamSchedule(128, 2000, 2.5)
+    schedule = NoamSchedule(128, 2000, 2.5, "none")
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
-    assert copy.get_config() == {"d_model": 128, "warmup_steps": 2000, "factor": 2.5}
+    expected = {"d_model": 128, "warmup_steps": 2000, "factor": 2.5, "warmup": "none"}
+    assert copy.get_config() == expected
     assert float(copy(77)) == float(schedule(77))
 
 

@@ -186,13 +186,13 @@ def _embedding(model: keras.Model, tokenizer: Tokenizer, source: tf.Tensor) -> s
 def _attention(layer: EncoderLayer, x: tf.Tensor, names: list[str]) -> str:
     """Return scores and weights of the first head of the first layer."""
     y = x
-    if not layer.self_attention_connection.normalizes_output:  # Pre-LN
+    if layer.self_attention_connection.needs_final_normalization:  # Pre-LN
         y = layer.self_attention_connection.normalization(x)
     attention = layer.self_attention
     keys, _ = attention.keys_values(y)
     queries = split_heads(project(y, attention.query_kernel), attention.heads, attention.key_width)
     queries = attention.encode_positions(queries)  # (1, H, S, K)
-    scores = (tf.matmul(queries, keys, transpose_b=True) * attention.key_width**-0.5)[0, 0].numpy()
+    scores = (tf.matmul(queries, keys, transpose_b=True) * attention.score_scale)[0, 0].numpy()
     weights = tf.nn.softmax(scores).numpy()
     _, computed = attention(y, y, return_weights=True)
     if not np.allclose(weights, computed[0, 0], atol=1e-5):

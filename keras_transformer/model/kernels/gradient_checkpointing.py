@@ -62,7 +62,7 @@ def checkpointed(layer: keras.layers.Layer, *inputs: tf.Tensor) -> tf.Tensor:
             sources = [x for x in (*values, *later) if x.dtype.is_floating]
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
-                output, *_ = call(later_seed, values, later)
+                output = call(later_seed, values, later)[0]
             gradients = iter(tape.gradient(output, sources, upstream))
             return [None, *(next(gradients) if x.dtype.is_floating else None for x in tensors)]
 

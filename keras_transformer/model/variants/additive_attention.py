@@ -36,7 +36,8 @@ class AdditiveAttention(keras.layers.Layer):
     """
 
     def __init__(self, units: int, memory_width: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # The additive mask stays in float32; `project` casts the kernels.
+        super().__init__(autocast=False, **kwargs)
         self.units = units
         self.memory_width = memory_width
 

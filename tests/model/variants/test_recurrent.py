@@ -67,7 +67,7 @@ def test_each_direction_of_the_encoder_sees_one_side() -> None:
     forward, backward = differs[..., :8].any(axis=2), differs[..., 8:].any(axis=2)
     assert forward[0].tolist() == [False, True, True, True, True]
     assert backward[0].tolist() == [True, True, False, False, False]
-    assert backward[1].tolist() == [True, True, False, False, False]
+    assert backward[1, :3].tolist() == [True, True, False]  # the rest is padding
 
 
 def test_padding_changes_nothing(model: keras.Model) -> None:
@@ -121,6 +121,7 @@ def test_the_gradient_reaches_both_ends(model: keras.Model) -> None:
         assert (np.abs(gradient.numpy()).max(axis=2) > 0).all()
 
 
+@pytest.mark.slow
 def test_dropout_is_a_function_of_the_seed(model: keras.Model) -> None:
     inputs = {"source": SOURCE, "target": TARGET}
 
@@ -132,6 +133,7 @@ def test_dropout_is_a_function_of_the_seed(model: keras.Model) -> None:
     assert (logits(1) != logits(2)).any()
 
 
+@pytest.mark.slow
 def test_the_preset_is_as_large_as_tiny() -> None:
     counts = [
         transformer.build(
@@ -148,7 +150,7 @@ def test_the_preset_is_as_large_as_tiny() -> None:
     ("options", "message"),
     [
         ({"heads": 4}, "model.heads: expected 8, its default, for model.architecture recurrent"),
-        ({"positions": "none"}, "model.positions: expected sinusoidal, its default"),
+        ({"positions": "none"}, "model.positions: expected 'sinusoidal', its default"),
     ],
 )
 def test_options_of_the_transformer_are_refused(options: dict[str, Any], message: str) -> None:

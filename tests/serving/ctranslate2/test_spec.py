@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from keras_transformer.inference.search.constraints import FORBIDDEN
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
+from keras_transformer.presets import preset
 from keras_transformer.serving.settings import ExportError
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
@@ -48,6 +50,7 @@ KINDS = {
     ),
     "rotary": (dataclasses.replace(SMALL, norm="pre", positions="rotary"), True),
     "wide heads": (dataclasses.replace(SMALL, d_key=12, d_value=12), True),
+    "characters": (SMALL, "char"),
 }
 
 SLOW_KINDS = [
@@ -56,20 +59,29 @@ SLOW_KINDS = [
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> dict[bool, Tokenizer]:
+def tokenizers() -> dict[bool | str, Tokenizer]:
+    def train(**options: Any) -> Tokenizer:
+        config = DataConfig(vocabulary_size=400, **options)
+        return Tokenizer.train(ENGLISH * 5, GERMAN * 5, config)
+
     return {
-        joint: Tokenizer.train(
-            ENGLISH * 5, GERMAN * 5, DataConfig(vocabulary_size=400, joint=joint)
-        )
-        for joint in (True, False)
+        True: train(),
+        False: train(joint=False),
+        "char": train(algorithm="char"),
     }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(kind, marks=pytest.mark.slow) if kind == "characters" else kind
+        for kind in KINDS
+    ],
+)
 def pair(request, tokenizers, tmp_path_factory):
     """A model of some kind, its tokenizer, and the same model in CTranslate2."""
-    config, joint = KINDS[request.param]
-    tokenizer = tokenizers[joint]
+    config, kind = KINDS[request.param]
+    tokenizer = tokenizers[kind]
     config = dataclasses.replace(
         config,
         source_vocabulary_size=tokenizer.source.size,
@@ -233,3 +245,10 @@ def test_unsupported_models(changes, message) -> None:
 
     with pytest.raises(ExportError, match=message):
         spec.check(dataclasses.replace(SMALL, **changes))
+
+
+def test_a_recurrent_model_is_refused() -> None:
+    from keras_transformer.serving.ctranslate2 import spec
+
+    with pytest.raises(ExportError, match=r"architecture: expected transformer .* has recurrent"):
+        spec.check(preset("rnn").model)

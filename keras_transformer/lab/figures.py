@@ -1,0 +1,109 @@
+"""Pictures of panels: SVG for the report's page, PNG for other documents."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer import system
+from keras_transformer.lab.panel import INK, MUTED, Panel, drawn, styles
+from keras_transformer.lab.panels import panels
+from keras_transformer.lab.rows import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE = (4.4, 2.9)
+_COLUMNS = 3
+_SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.35,
+    "axes.edgecolor": MUTED,
+    "grid.color": MUTED,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+}
+
+
+def svg(panel: Panel, name: str) -> str:
+    """Return a panel as an SVG element in the colours of its page.
+
+    Args:
+        panel: The panel.
+        name: Unique in the page, for references inside the picture.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings = _SETTINGS | {"svg.hashsalt": name}
+    size = (2 * _SIZE[0], 3.4) if panel.wide else _SIZE
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=size, layout="constrained")
+        _draw(panel, figure.subplots(), title=False)
+        output = io.StringIO()
+        figure.savefig(output, format="svg", transparent=True, metadata={"Date": None})
+    text = output.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    return text.replace(INK, "currentColor").replace(MUTED, "currentColor")
+
+
+def write_png(sheet: Sheet, path: Path) -> bool:
+    """Draw all panels of an experiment into one picture; return False if there are none."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    found = panels(sheet)
+    if not found:
+        return False
+    columns = min(_COLUMNS, len(found))
+    lines = math.ceil(len(found) / columns)
+    size = (8.8, 4.2) if len(found) == 1 else (_SIZE[0] * columns, _SIZE[1] * lines + 0.4)
+    looks, rows = styles(sheet), drawn(sheet)
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=size, dpi=80, layout="constrained")
+        axes = figure.subplots(lines, columns, squeeze=False).ravel()
+        for panel, place in zip(found, axes, strict=False):
+            _draw(panel, place)
+        for place in axes[len(found) :]:
+            place.set_axis_off()
+        if legend(sheet):
+            handles = [
+                Line2D([], [], color=looks[row.name].color, linestyle=looks[row.name].dashes)
+                for row in rows
+            ]
+            names = [row.name for row in rows]
+            figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+        with system.atomic_file(path) as partial:
+            figure.savefig(partial, format="png", metadata={"Software": None})
+    return True
+
+
+def _draw(panel: Panel, axes: Axes, title: bool = True) -> None:
+    panel.draw(axes)
+    if title:
+        axes.set_title(panel.title)
+
+
+def legend(sheet: Sheet) -> Sequence[tuple[str, str, str]]:
+    """Return name, colour and dash pattern of each drawn variant, for the page's own legend."""
+    looks = styles(sheet)
+    found: list[tuple[str, str, str]] = []
+    if set(sheet.experiment.plots) <= {"scores", "search"}:
+        return found  # they name the variants themselves
+    for row in drawn(sheet):
+        look = looks[row.name]
+        dashes = "" if look.dashes == "-" else " ".join(f"{2 * each:g}" for each in look.dashes[1])
+        color = "currentColor" if look.color == INK else look.color
+        found.append((row.name, color, dashes))
+    return found

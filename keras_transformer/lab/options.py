@@ -1,0 +1,154 @@
+"""Options of the laboratory at the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.cli.messages import UsageError
+from keras_transformer.cli.options import Options, Parser, add_number, merged
+from keras_transformer.config import Config, ConfigError, from_dict
+from keras_transformer.lab.baseline import BASELINE_CONFIG
+from keras_transformer.lab.experiment import Experiment
+from keras_transformer.lab.experiments import TABLE
+from keras_transformer.validation import MAX_STEPS, between, check_number, unknown_message
+
+MAX_SEEDS = 1_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """The user's laboratory."""
+
+    experiments: Sequence[Experiment]
+    baseline: Config
+    seeds: int
+    folder: Path
+    results: Path
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of ``lab``."""
+    parser.usage = "python -m keras_transformer.lab [EXPERIMENT ...] [OPTION ...]"
+    add = parser.add_argument
+    add(
+        "experiments",
+        nargs="*",
+        default=[],
+        metavar="EXPERIMENT",
+        help="Names from --list; none: all.",
+    )
+    add("--list", action="store_true", help="Describe the experiments and their variants.")
+    add(
+        "--to",
+        metavar="FOLDER",
+        default="lab",
+        help="Folder of runs, prepared data, results and report.",
+    )
+    add(
+        "--results",
+        metavar="FOLDER",
+        help="Folder of the results, a JSON file each; left out: results in the folder of --to. A "
+        "run whose result is there is done.",
+    )
+    add_number(
+        parser, "seeds", between(1, MAX_SEEDS), default=3, help="Runs of each configuration."
+    )
+    add_number(parser, "steps", between(1, MAX_STEPS), help="Steps of a run: --train.max_steps.")
+    add(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="Minutes of training of a run, in place of steps.",
+    )
+    add("--data", metavar="SPEC", help="Training pairs: --data.train.")
+    add("--dev", metavar="SPEC", help="Held-out pairs: --data.dev.")
+    add("--source", metavar="CODE", help="Source language: --data.source.")
+    add("--target", metavar="CODE", help="Target language: --data.target.")
+    add(
+        "--report", action="store_true", help="Make the report from the results, and train nothing."
+    )
+    add(
+        "--measure_again",
+        action="store_true",
+        help="Measure runs again that have a result, where their checkpoints are still there.",
+    )
+    add(
+        "--clean",
+        action="store_true",
+        help="Remove checkpoints and kept weights of each run once it is measured; the best "
+        "weights stay.",
+    )
+
+
+def request(options: Options) -> Request:
+    """Return the laboratory that the options ask for.
+
+    Raises:
+        UsageError: An unknown experiment, or options that exclude each other.
+        ConfigError: An invalid field of the baseline.
+    """
+    own = options.own
+    experiments = [_experiment(name) for name in dict.fromkeys(own.experiments or TABLE.by_name)]
+    folder = Path(own.to)
+    return Request(
+        experiments=experiments,
+        baseline=_baseline(options),
+        seeds=own.seeds,
+        folder=folder,
+        results=folder / "results" if own.results is None else Path(own.results),
+    )
+
+
+def _experiment(name: str) -> Experiment:
+    if name not in TABLE.by_name:
+        raise UsageError(unknown_message(name, "experiment", list(TABLE.by_name)))
+    return TABLE.by_name[name]
+
+
+def _baseline(options: Options) -> Config:
+    own = options.own
+    if own.steps is not None and own.minutes is not None:
+        raise UsageError("expected --steps or --minutes, not both")
+    shortcuts: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
+    for name, field in {
+        "data": "train",
+        "dev": "dev",
+        "source": "source",
+        "target": "target",
+    }.items():
+        if (value := own.get(name)) is not None:
+            shortcuts["data"][field] = value
+    if own.steps is not None:
+        shortcuts["train"]["max_steps"] = own.steps
+    if own.minutes is not None:
+        check_number(own.minutes, "--minutes", between(0.01, MAX_STEPS))
+        shortcuts["train"] |= {"max_minutes": own.minutes, "max_steps": MAX_STEPS}
+    for section, fields in shortcuts.items():
+        for name in fields:
+            if name in options.given.get(section, {}) and name != "max_steps":
+                raise ConfigError(f"{section}.{name}: given twice, by its short option too")
+    given = merged(options.given, shortcuts)
+    return (
+        from_dict(merged(BASELINE_CONFIG, given))
+        if options.preset is None
+        else _preset(options, given)
+    )
+
+
+def _preset(options: Options, given: dict[str, Any]) -> Config:
+    base = Options(options.own, options.preset).config()
+    return from_dict(given, base)
+
+
+def describe() -> str:
+    """Return the text of ``--list``."""
+    lines = []
+    for experiment in TABLE.experiments:
+        lines.append(f"{experiment.name}: {experiment.title}")
+        lines.append(f"    {experiment.before}  →  {experiment.after}")
+        names = [variant.name for variant in experiment.variants]
+        lines.append(f"    variants: {'; '.join(names)}")
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""Results of runs: one JSON file each, from which reports are made."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from keras_transformer import system
+from keras_transformer.errors import UserError
+from keras_transformer.lab.jobs import KEY_LENGTH, Job
+
+FORMAT = 1
+"""Version of the files; those of other versions are refused."""
+
+Result = dict[str, Any]
+"""Contents of a file; see `docs/lab.md`."""
+
+
+class ResultError(UserError):
+    """A result that cannot be read."""
+
+
+class Results:
+    """The results in a folder, by key.
+
+    Args:
+        folder: Created with the first result.
+
+    Raises:
+        ResultError: A file is damaged, or from another version.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._found: dict[str, Result] = {}
+        for path in sorted(folder.glob(f"*-{'?' * KEY_LENGTH}.json")):
+            result = _read(path)
+            self._found[result["key"]] = result
+
+    def __contains__(self, job: Job) -> bool:
+        return job.key in self._found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def of_variant(self, key: str) -> list[Result]:
+        """Return the results of all seeds of a variant, by seed."""
+        found = [result for result in self._found.values() if result["variant"] == key]
+        return sorted(found, key=lambda result: result["seed"])
+
+    def add(self, job: Job, values: Result) -> Path:
+        """Write the result of a job.
+
+        Args:
+            job: The job, whose name and key become those of the file.
+            values: Everything else; NaN and infinity become null.
+
+        Raises:
+            FileError: The file cannot be written.
+        """
+        result: Result = {
+            "format": FORMAT,
+            "name": job.name,
+            "key": job.key,
+            "variant": job.variant,
+            "training": job.training,
+            "seed": job.seed,
+            "overrides": job.overrides,
+            **values,
+        }
+        result = finite(result)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{job.name}-{job.key}.json"
+        system.write_text(path, _text(result))
+        self._found[job.key] = result
+        return path
+
+
+def _text(result: Result) -> str:
+    """Return JSON with a line for each entry, and for each point of a curve."""
+    entries = []
+    for name, value in result.items():
+        if isinstance(value, list) and value:
+            points = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in value)
+            text = f"[\n  {points}\n ]"
+        else:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        entries.append(f' "{name}": {text}')
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def finite(value: Any) -> Any:
+    """Return a value for JSON: numbers with six digits, NaN and infinity as None."""
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+def _read(path: Path) -> Result:
+    try:
+        result = json.loads(system.read_text(path))
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{path}: expected the result of a run, got {error}") from error
+    if not isinstance(result, dict) or not {"key", "variant", "seed"} <= result.keys():
+        raise ResultError(f"{path}: expected the result of a run, got other JSON")
+    if result.get("format") != FORMAT:
+        raise ResultError(
+            f"{path}: expected format {FORMAT}, got {result.get('format')!r}, of another version"
+        )
+    return result
