@@ -768,8 +768,8 @@ assert (largest[10] > largest[1]).all()
 assert (largest[0] == 0.25).all()
 
 # %% [markdown]
-# **3.** The look-ahead mask with `>` instead of `>=`. Which row is in trouble, and
-# what does a loss show?
+# **3.** A look-ahead mask is written with `>` instead of `>=`. Which row is in trouble, and what
+# does the loss show?
 #
 # <details><summary>Answer</summary>
 # The first query may look at nothing: NaN with −∞, a uniform look into the future with −1e9, zeros

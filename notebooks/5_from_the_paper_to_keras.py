@@ -112,7 +112,7 @@ show(attention.split_heads)
 import keras_nlp  # KerasHub, under the name that all supported versions have
 
 x, memory = normal(2, 4, 8), normal(2, 6, 8)  # (B, T, D), (B, S, D)
-seen = tf.constant([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]], tf.bool)  # True: a real token
+seen = tf.constant([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]) == 1  # True: a real token
 ours = kt.layers.MultiHeadAttention(d_model=8, heads=2, key_width=4, value_width=4)
 expected = ours(x, memory, seen[:, None, None, :])
 for peer in (keras.layers.MultiHeadAttention, keras_nlp.layers.CachedMultiHeadAttention):
@@ -183,10 +183,9 @@ show(PreNormConnection.call)
 # %%
 zero = lambda y: tf.zeros_like(y)  # noqa: E731
 wide = 10 * normal(2, 4, 8)
-post, pre = sublayer.SublayerConnection()(wide, zero), PreNormConnection()(wide, zero)
-print(
-    f"standard deviation of a token: Post-LN {np.std(post[0, 0]):.2f}, Pre-LN {np.std(pre[0, 0]):.2f}"
-)
+post = sublayer.SublayerConnection()(wide, sublayer=zero)
+pre = PreNormConnection()(wide, sublayer=zero)
+print(f"standard deviation of a token: {np.std(post[0, 0]):.2f} and {np.std(pre[0, 0]):.2f}")
 assert np.isclose(np.std(post[0, 0]), 1, atol=1e-3)
 assert (pre.numpy() == wide.numpy()).all()
 
@@ -222,11 +221,10 @@ theirs = keras_nlp.layers.ReversibleEmbedding(11, 8)
 theirs(ids)
 theirs.set_weights(ours.get_weights())
 print(f"embedding − KerasHub · √D: {np.abs(embedded - theirs(ids) * 8**0.5).max():.0e}")
-print(
-    f"logits − KerasHub:         {np.abs(ours(x, reverse=True) - theirs(x, reverse=True)).max():.0e}"
-)
+logits, peer = ours(x, reverse=True), theirs(x, reverse=True)
+print(f"logits − KerasHub:         {np.abs(logits - peer).max():.0e}")
 assert np.allclose(embedded, theirs(ids) * 8**0.5, atol=1e-6)
-assert np.allclose(ours(x, reverse=True), theirs(x, reverse=True), atol=1e-5)
+assert np.allclose(logits, peer, atol=1e-5)
 
 # %% [markdown]
 # ## 3.5 Positional encoding
@@ -254,8 +252,8 @@ assert np.allclose(ours, theirs, atol=1e-5)
 #
 # ## Whole layers beside KerasHub's
 #
-# **Predict:** an encoder layer and a decoder layer with the same weights. Equal everywhere, or only
-# at real tokens?
+# **Predict:** an encoder layer and a decoder layer, Post-LN and Pre-LN, with the same weights. How
+# far apart are they, at real tokens and at padding?
 
 
 # %%
@@ -298,6 +296,7 @@ def give_weights(ours, theirs):
 source_ids = tf.constant([[5, 6, 7, 8, 3, 0], [8, 3, 0, 0, 0, 0]])  # (B, S)
 target_ids = tf.constant([[2, 5, 6, 7], [2, 8, 0, 0]])  # (B, T)
 source_real, target_real = source_ids != 0, target_ids != 0
+source_mask, target_mask = masks.padding_mask(source_ids), masks.padding_mask(target_ids)
 print("layer               real tokens  all")
 for norm in ("post", "pre"):
     config = kt.ModelConfig(
@@ -309,7 +308,6 @@ for norm in ("post", "pre"):
         "layer_norm_epsilon": 1e-6,
         "normalize_first": norm == "pre",
     }
-    source_mask, target_mask = masks.padding_mask(source_ids), masks.padding_mask(target_ids)
     encoder, decoder = kt.layers.EncoderLayer(config), kt.layers.DecoderLayer(config)
     pairs = [
         (
@@ -333,7 +331,8 @@ for norm in ("post", "pre"):
         ),
     ]
     for ours, theirs, run_ours, run_theirs, real in pairs:
-        run_ours(ours), run_theirs(theirs)  # builds the weights
+        run_ours(ours)  # builds the weights
+        before = run_theirs(theirs)
         for weight in ours.weights:  # no gain of 1 and no bias of 0 may hide a mistake
             weight.assign(weight + normal(*weight.shape) * 0.3)
         give_weights(ours, theirs)
@@ -341,9 +340,10 @@ for norm in ("post", "pre"):
         name = f"{type(theirs).__name__}, {norm}"
         print(f"{name:25} {difference[real].max():.0e}  {difference.max():.0e}")
         assert difference[real].max() < 1e-4
+        assert np.abs(run_theirs(theirs) - before)[real].max() > 0.1  # the weights do matter
 
 # %% [markdown]
-# Equal at real tokens. At padding the two may differ, and those outputs are never read.
+# Equal. Only the real tokens matter: outputs at padding are never read.
 #
 # What differs by design:
 #
@@ -431,7 +431,7 @@ losses = []
 keep = keras.callbacks.LambdaCallback(
     on_train_batch_end=lambda _, logs: losses.append(logs["loss"])
 )
-model.fit(data.map(kt.losses.weight_tokens), callbacks=[keep], verbose=0)
+model.fit(data.map(kt.losses.weight_tokens), callbacks=[keep], shuffle=False, verbose=0)
 print(f"weights: {model.count_params():,}; first loss {losses[0]:.2f}, ln V = {np.log(SIZE):.2f}")
 
 # %%

@@ -17,11 +17,12 @@ COMMANDS = {
     "score": "score given translations",
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
+    "lab": "reproduce the paper's choices, break them one by one, and report",
     "visualize": "draw attention, next tokens and search of a sentence, or a model's parts",
 }
 """Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
 
-PACKAGES = ("visualize",)
+PACKAGES = ("lab", "visualize")
 """Those that are packages, with their entry point in ``__main__``."""
 
 
@@ -37,11 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COMMANDS)}"
         return fail("cli", f"unknown command {name!r}; {hint}")
-    module = f"keras_transformer.{name}"
-    if name in PACKAGES:
-        module += ".__main__"
-    status: int = importlib.import_module(module).main(rest)
+    status: int = importlib.import_module(module_of(name)).main(rest)
     return status
+
+
+def module_of(name: str) -> str:
+    """Return the module of an entry point."""
+    return f"keras_transformer.{name}" + (".__main__" if name in PACKAGES else "")
 
 
 def _manual() -> str:

@@ -88,7 +88,7 @@ def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
 
 
 def attention_matrix(weights: Sequence[tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-    """Average the attention of the heads of the penultimate layer.
+    """Average the attention of the heads of the penultimate layer, or of the only one.
 
     Garg et al. (2019, "Jointly Learning to Align and Translate with Transformer Models") found
     this average closest to human alignments.

@@ -79,6 +79,5 @@ def _report(wanted: Request) -> None:
     print(report.write(wanted.folder))
 
 
-
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 360, 372
+WIDTH, HEIGHT = 374, 358
 _W, _H, _GAP = 108, 20, 8  # of a box, and between boxes
-_LEFT, _RIGHT, _MIDDLE = 34, 198, 170
+_LEFT, _RIGHT, _MIDDLE = 46, 208, 181
 _BASE = 330  # top of the lowest boxes
 
 Place = tuple[float, float, float, float]  # x, y, width, height

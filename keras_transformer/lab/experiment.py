@@ -33,6 +33,10 @@ class Times:
         return max(round(product), 1) if isinstance(value, int) else product
 
 
+class Default:
+    """A change back to the package's default, where the baseline may have another value."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One network, training or search of an experiment."""
@@ -40,7 +44,7 @@ class Variant:
     name: str
     """Short name, unique in the experiment."""
     changes: Mapping[str, Any]
-    """Fields that differ from the baseline, by dotted name; a value, or `Times`."""
+    """Fields that differ from the baseline, by dotted name; a value, `Times` or `Default`."""
     expected: Expected = "open"
     """BLEU that the literature lets expect."""
     against: str = BASELINE
@@ -52,12 +56,14 @@ class Variant:
         Raises:
             ConfigError: A field is unknown, or a value invalid for this baseline.
         """
-        before = to_dict(baseline)
+        before, defaults = to_dict(baseline), to_dict(Config())
         values: dict[str, dict[str, Any]] = {}
         for dotted, value in self.changes.items():
             section, _, name = dotted.partition(".")
             if isinstance(value, Times):
                 value = value.of(before[section][name])
+            elif isinstance(value, Default):
+                value = defaults[section][name]
             values.setdefault(section, {})[name] = value
         return from_dict(values, baseline)
 

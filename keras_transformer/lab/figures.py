@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer import system
-from keras_transformer.lab.panels import INK, MUTED, Panel, drawn, panels, styles
+from keras_transformer.lab.panel import INK, MUTED, Panel, drawn, styles
+from keras_transformer.lab.panels import panels
 from keras_transformer.lab.rows import Sheet
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def write_png(sheet: Sheet, path: Path) -> bool:
             _draw(panel, place)
         for place in axes[len(found) :]:
             place.set_axis_off()
-        if len(rows) > 1:
+        if legend(sheet):
             handles = [
                 Line2D([], [], color=looks[row.name].color, linestyle=looks[row.name].dashes)
                 for row in rows
@@ -97,7 +98,9 @@ def _draw(panel: Panel, axes: Axes, title: bool = True) -> None:
 def legend(sheet: Sheet) -> Sequence[tuple[str, str, str]]:
     """Return name, colour and dash pattern of each drawn variant, for the page's own legend."""
     looks = styles(sheet)
-    found = []
+    found: list[tuple[str, str, str]] = []
+    if set(sheet.experiment.plots) <= {"scores", "search"}:
+        return found  # they name the variants themselves
     for row in drawn(sheet):
         look = looks[row.name]
         dashes = "" if look.dashes == "-" else " ".join(f"{2 * each:g}" for each in look.dashes[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,7 +62,7 @@ def _finding(row: Row, other: Row, spread: Spread) -> Finding:
     verdict = _verdict(expected, difference, clear)
     against = "" if other.name == BASELINE else f" against {other.name}"
     kind_of = "" if clear else ", within the spread"
-    text = f"{row.name} {_with_spread(row)} ({difference:+.1f} BLEU{against}{kind_of})"
+    text = f"{row.name}: {_with_spread(row)} ({_signed(difference)} BLEU{against}{kind_of})"
     if len(row.learned) < len(row.results):
         text += f", {row.outcome()}"
     return Finding(row, verdict, text)
@@ -84,6 +83,10 @@ def _verdict(expected: str, difference: float, clear: bool) -> Verdict:
     return "expected" if fell == (expected == "lower") else "unexpected"
 
 
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
 def _with_spread(row: Row) -> str:
     bleu, spread = row.mean("final", "bleu"), row.spread("final", "bleu")
     return f"{bleu:.1f}" + (f" ± {spread:.1f}" if spread is not None else "")
@@ -99,14 +102,10 @@ def sentences(sheet: Sheet, spread: Spread) -> list[str]:
     for verdict, beginning in _BEGINNINGS.items():
         texts = [each.text for each in found if each.verdict == verdict]
         if texts:
-            result.append(f"{beginning}: {_listed(texts)}.")
+            result.append(f"{beginning}: {'; '.join(texts)}.")
     if any(each.verdict in ("not shown", "unexpected") for each in found):
         result.append(sheet.experiment.size)
     return result
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return "; ".join(texts)
 
 
 def verdict_of(sheet: Sheet, spread: Spread) -> str:

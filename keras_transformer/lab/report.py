@@ -144,7 +144,7 @@ MEANING = (
 def _experiment(sheet: Sheet, spread: Spread) -> str:
     """Return the section of an experiment."""
     it = sheet.experiment
-    seen = " ".join(findings.sentences(sheet, spread))
+    seen = "".join(f"<li>{escape(text)}</li>" for text in findings.sentences(sheet, spread))
     notes = f'<p class="summary">{escape(it.notes)}</p>' if it.notes else ""
     return f"""<section id="{it.name}">
 <h2>{escape(it.title[:1].upper() + it.title[1:])}</h2>
@@ -154,7 +154,7 @@ def _experiment(sheet: Sheet, spread: Spread) -> str:
 <dl class="formulas"><dt>before</dt><dd>{escape(it.before)}</dd>
 <dt>after</dt><dd class="after">{escape(it.after)}</dd></dl>
 <h3>Expected</h3><p>{escape(it.literature)}</p>
-<h3>Seen</h3><p class="seen">{escape(seen)}</p>
+<h3>Seen</h3><ul class="seen">{seen}</ul>
 {notes}
 </div>
 </div>

@@ -66,7 +66,7 @@ class Row:
             found = [each for each in self.results if each["outcome"] == kind]
             if not found:
                 continue
-            steps = sorted(each["diverged_at"] for each in found if each["diverged_at"])
+            steps = sorted({each["diverged_at"] for each in found if each["diverged_at"]})
             at = f" at step {', '.join(map(str, steps))}" if steps else ""
             of = f" ({len(found)} of {len(self.results)} seeds)" if len(self.results) > 1 else ""
             words.append(kind + at + (of if len(found) < len(self.results) else ""))

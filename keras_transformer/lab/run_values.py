@@ -14,6 +14,7 @@ from keras_transformer import system
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.formats import versions
+from keras_transformer.lab import measurements
 from keras_transformer.run import Run
 from keras_transformer.system import core_count
 from keras_transformer.training.reporting.run_log import RunLog
@@ -44,7 +45,7 @@ def of_run(run: Run, curves: bool = True) -> dict[str, Any]:
     steps = log.steps()
     tokens = _cumulative_tokens(run, prepared, max([0, *(each["step"] for each in steps)]))
     curve = [_point(record, "dev", tokens) for record in checkpoints]
-    start = _measure(run)
+    start = measurements.measure(run)
     unigram = unigram_loss(prepared)
     diverged = _diverged_at(run.path)
     speeds = [each["target_tokens_per_second"] for each in steps[1:]]
@@ -72,7 +73,11 @@ def of_run(run: Run, curves: bool = True) -> dict[str, Any]:
         values["measurements"] = [
             {"step": 0, "target_tokens": 0, **start},
             *(
-                {"step": step, "target_tokens": int(tokens[step]), **_measure(run, path)}
+                {
+                    "step": step,
+                    "target_tokens": int(tokens[step]),
+                    **measurements.measure(run, path),
+                }
                 for step, path in _kept_weights(run)
             ),
         ]
@@ -161,12 +166,3 @@ def _diverged_at(path: Path) -> int | None:
     """Return the step whose loss or gradient was not finite, if there is one."""
     file = path / BAD_BATCH
     return int(json.loads(system.read_text(file))["step"]) if file.exists() else None
-
-
-def _measure(run: Run, weights: Path | None = None) -> dict[str, Any]:
-    try:
-        from keras_transformer.lab import measurements
-    except ImportError:
-        size = run.config.model.target_vocabulary_size
-        return {"nll_per_token": None, "ln_vocabulary": math.log(size)}
-    return measurements.measure(run, weights)

@@ -92,8 +92,7 @@ def sublayer_connection(config: ModelConfig, **options: Any) -> SublayerConnecti
 
 def positional_encoding(config: ModelConfig, **options: Any) -> PositionalEncoding:
     """Build a positional encoding."""
-    positions = "none" if config.architecture == "recurrent" else config.positions
-    encoding = POSITIONAL_ENCODINGS[positions]
+    encoding = POSITIONAL_ENCODINGS[config.positions]
     if issubclass(encoding, LearnedPositionalEncoding):
         return encoding(config.max_positions, config.dropout, **options)
     return encoding(config.dropout, **options)

@@ -14,21 +14,30 @@ from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder
 from keras_transformer.model.layer_stack import ConfiguredLayer
 from keras_transformer.model.masks import PaddingMask
-from keras_transformer.model.variants.recurrent import RecurrentDecoder, RecurrentEncoder
+from keras_transformer.model.positions import PositionalEncoding
+from keras_transformer.model.variants.recurrent import (
+    RecurrentDecoder,
+    RecurrentEncoder,
+    embedding_dropout,
+)
 
 
-class Stacks(NamedTuple):
-    """The two halves of an architecture, called as `Encoder` and `Decoder` are."""
+class Architecture(NamedTuple):
+    """Factories of the parts of an architecture."""
 
     encoder: Callable[..., ConfiguredLayer]
+    """Called like `Encoder`, as is its result."""
     decoder: Callable[..., ConfiguredLayer]
+    """Called like `Decoder`, as is its result."""
+    positional_encoding: Callable[..., PositionalEncoding]
+    """Called like `components.positional_encoding`."""
 
 
-ARCHITECTURES: dict[str, Stacks] = {
-    "transformer": Stacks(Encoder, Decoder),
-    "recurrent": Stacks(RecurrentEncoder, RecurrentDecoder),
+ARCHITECTURES: dict[str, Architecture] = {
+    "transformer": Architecture(Encoder, Decoder, components.positional_encoding),
+    "recurrent": Architecture(RecurrentEncoder, RecurrentDecoder, embedding_dropout),
 }
-"""Encoder and decoder, by ``architecture``."""
+"""Parts by ``architecture``."""
 
 
 def build(
@@ -63,19 +72,19 @@ def build(
     source_embedding, target_embedding, projection = _embeddings(config, dtype)
     source_mask = PaddingMask(name="source_mask")(source)
 
-    stacks = ARCHITECTURES[config.architecture]
-    encoder = stacks.encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)
-    source_positions = components.positional_encoding(config, name="source_positions", dtype=dtype)
+    parts = ARCHITECTURES[config.architecture]
+    encoder = parts.encoder(config, gradient_checkpointing, name="encoder", dtype=dtype)
+    source_positions = parts.positional_encoding(config, name="source_positions", dtype=dtype)
     memory = encoder(source_positions(source_embedding(source)), source_mask)  # (B, S, D)
 
-    decoder = stacks.decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)
-    target_positions = components.positional_encoding(config, name="target_positions", dtype=dtype)
+    decoder = parts.decoder(config, gradient_checkpointing, name="decoder", dtype=dtype)
+    target_positions = parts.positional_encoding(config, name="target_positions", dtype=dtype)
     x = target_positions(target_embedding(target))  # (B, T, D)
     target_mask = PaddingMask(name="target_mask")(target)
     features = decoder(x, memory, target_mask, source_mask)  # (B, T, D)
 
     logits = projection(features, reverse=True)  # (B, T, V)
-    return model_class({"source": source, "target": target}, logits, name="transformer")
+    return model_class({"source": source, "target": target}, logits, name=config.architecture)
 
 
 def _embeddings(

@@ -29,7 +29,14 @@ _TITLE = 0.35
 
 
 class Picture(Figure):
-    """A figure that notebooks show without pyplot, with fonts for any script."""
+    """A figure that notebooks show without pyplot, with fonts for any script.
+
+    Its layout is its own: `figure.constrained_layout.use` or `figure.autolayout` in the settings
+    of a notebook would move axes whose places are computed.
+    """
+
+    def __init__(self, *sizes: Any, layout: Any = "none", **options: Any) -> None:
+        super().__init__(*sizes, layout=layout, **options)
 
     def save(self, path: Path) -> None:
         """Write the picture atomically, in the format of the file's extension.

@@ -15,9 +15,15 @@ PACKAGE = Path(dispatch.__file__).parents[1]
 
 
 def test_every_entry_point_is_a_command() -> None:
-    """An entry point is a module of the package that calls ``run_main``."""
-    found = {path.stem for path in PACKAGE.glob("*.py") if "@run_main(" in path.read_text("utf-8")}
+    """An entry point is a module, or the ``__main__`` of a package, that calls ``run_main``."""
+    files = [*PACKAGE.glob("*.py"), *PACKAGE.glob("*/__main__.py")]
+    found = {
+        path.parent.name if path.stem == "__main__" else path.stem
+        for path in files
+        if "@run_main(" in path.read_text("utf-8")
+    }
     assert found == set(dispatch.COMMANDS)
+    assert {path.parent.name for path in files if path.stem == "__main__"} == set(dispatch.PACKAGES)
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])

@@ -42,6 +42,7 @@ SMALLER = {
     "evaluate": SHORT,
     "export": [*SHORT, "--dev_sentences", "2", "--max_bleu_loss", "100"],
     "score": [],
+    "visualize": SHORT,
 }
 PORTS = {"serve": "8501", "tensorboard": "6006"}
 
@@ -143,10 +144,9 @@ def small_corpus() -> list[str]:
 
 def make_missing(workspace: Workspace, name: str, words: list[str]) -> None:
     """Make the run or the export that a command needs."""
-    if "--run" in words and not (name == "train" and "--resume" not in words):
-        make_run(workspace, words[words.index("--run") + 1])
-    if "--init_from" in words:
-        make_run(workspace, words[words.index("--init_from") + 1])
+    for option in {"--run", "--compare_run", "--init_from"}.intersection(words):
+        if option != "--run" or name != "train" or "--resume" in words:
+            make_run(workspace, words[words.index(option) + 1])
     if name == "serve" and not words[0].startswith(BUILTIN) and not Path(words[0]).exists():
         path = "runs/phrasebook" if words[0].endswith("zh") else "runs/en-de"
         require(run(workspace, "export", ["--run", path, "--to", words[0]]))

@@ -11,6 +11,7 @@ import jsonargparse
 import pytest
 import yaml
 
+from keras_transformer.cli.dispatch import module_of
 from tests.docs.documents import (
     ALL,
     ROOT,
@@ -31,9 +32,10 @@ REASONS = {
     "needs several machines",
     "needs the network",
     "takes an hour",
+    "takes minutes",
 }
 LANGUAGES = {"sh", "python", "text", "yaml", "json", "proto"}
-ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve")
+ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve", "lab", "visualize")
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
 # Names that only look like fields.
@@ -70,7 +72,7 @@ def entry_point_commands(document: Path) -> list[tuple[Block, str, list[str]]]:
 
 
 def options_of(entry_point: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    module = importlib.import_module(f"keras_transformer.{entry_point}")
+    module = importlib.import_module(module_of(entry_point))
     with pytest.raises(SystemExit):
         module.main(["--help"])
     return set(re.findall(r"--[a-z][\w.]*", capsys.readouterr().out))
@@ -96,7 +98,7 @@ def test_commands_are_accepted_by_their_parsers(
 ) -> None:
     for block, entry_point, words in entry_point_commands(document):
         assert entry_point in ENTRY_POINTS, block
-        module = importlib.import_module(f"keras_transformer.{entry_point}")
+        module = importlib.import_module(module_of(entry_point))
         try:
             status = module.main(words)
         except (Parsed, SystemExit) as stop:

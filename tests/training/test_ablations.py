@@ -21,6 +21,8 @@ from tests.training.helpers import Reversal, assert_same_checkpoint, records, re
 
 pytestmark = pytest.mark.slow
 
+# The others differ in no code that only an export runs.
+EXPORTED = ["batch_normalization", "unscaled_attention", "no_feed_forward"]
 NAMES = [name for name in get_args(Ablation) if name != "none"]
 
 
@@ -40,6 +42,8 @@ def test_trains_translates_and_exports(name: str, reversal: Reversal, tmp_path: 
     lines = ["a b c", "d e f g"]
     translator = Translator.from_run(run.path)
     expected = [item.text for item in translator.translate(lines)]
+    if name not in EXPORTED:
+        return
     log: list[str] = []
     folder = export(run, run.config.search, tmp_path / "model", ExportSettings(), log.append)
     assert any(f"model.ablation {name}" in line for line in log)

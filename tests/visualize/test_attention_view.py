@@ -128,3 +128,27 @@ def test_neighbours_are_nearest_by_cosine(build: Build) -> None:
     assert found.side == "source"
     assert len(neighbours(translator).tokens) > 3
     assert "<table>" in found._repr_html_()
+
+
+def test_a_recurrent_model_shows_its_cross_attention(
+    tokenizer: Tokenizer, talkative: Callable[[Any], Any]
+) -> None:
+    size = tokenizer.source.size
+    config = ModelConfig(
+        architecture="recurrent",
+        source_vocabulary_size=size,
+        target_vocabulary_size=size,
+        encoder_layers=1,
+        decoder_layers=1,
+        d_model=16,
+        embeddings="untied",
+    )
+    model = talkative(transformer.build(config))
+    translator = Translator(model, tokenizer, SearchConfig(beam=2, max_extra=3), DataConfig())
+
+    view = attention(translator, LINES[0])
+
+    assert view.parts == ["cross"]
+    assert view.cross[0].shape == (1, len(view.target), len(view.source))
+    assert "This model has no encoder self-attention and no decoder" in view.notes[-1]
+    assert view.translation == translator.translate([LINES[0]])[0].text

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from keras_transformer.lab.experiment import Experiment, Times, Variant
+from keras_transformer.lab.experiment import Default, Experiment, Times, Variant
 
 _ABLATION = "model.ablation"
 _POST = {"model.norm": "post"}
+
+# Options that a recurrent network has no use for, and refuses.
+_NOT_RECURRENT = (
+    *("norm", "heads", "d_key", "d_value", "d_ff", "attention_dropout", "feed_forward_dropout"),
+    *("positions", "max_positions", "attention", "ablation"),
+)
+# As in the preset rnn: about as many parameters.
+_LSTM = dict.fromkeys((f"model.{name}" for name in _NOT_RECURRENT), Default()) | {
+    "model.architecture": "recurrent",
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.d_model": 160,
+}
 
 EXPERIMENTS = (
     Experiment(
@@ -129,7 +142,7 @@ EXPERIMENTS = (
     Experiment(
         name="recurrent",
         title="a recurrent network with additive attention in place of the Transformer",
-        variants=(Variant("LSTM", {"model.architecture": "recurrent"}, "open"),),
+        variants=(Variant("LSTM", _LSTM, "open"),),
         boxes=("encoder", "decoder"),
         before="self-attention: every position at once",
         after="LSTM: one position after the other",

@@ -3,6 +3,12 @@
 The products of all inputs with their kernel are computed at once, before the loop over the
 positions. The loop multiplies only the hidden state, which depends on the position before.
 
+Why not `keras.layers.LSTM`: the decoder needs a loop of its own for the attention, and steps for
+the search, with the same weights. On a CPU both are a loop of TensorFlow and take the same time:
+forward and backward pass of a bidirectional layer on 150 sentences of 26 tokens, D 160, 163 ms
+here and 154 ms there; on 8 of 512 tokens, D 128, 265 and 280. One loop for both directions takes
+up to 1.3 times as long as two, which run side by side, and `tf.scan` up to 1.5 times.
+
 Shapes: see `model`; I width of the inputs.
 """
 

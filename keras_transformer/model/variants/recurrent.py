@@ -30,6 +30,7 @@ from keras_transformer.model.kernels.linear import project
 from keras_transformer.model.layer_stack import ConfiguredLayer
 from keras_transformer.model.variants.additive_attention import AdditiveAttention, AttentionSource
 from keras_transformer.model.variants.lstm import LstmCell, loop, lstm_step, run_cell
+from keras_transformer.model.variants.no_positions import NoPositionalEncoding
 
 
 class LstmState(NamedTuple):
@@ -147,7 +148,9 @@ class RecurrentDecoder(ConfiguredLayer):
             cell.build()
         states = 2 * layers * width
         self.initial_kernel = self.add_weight(name="initial_kernel", shape=(width, states))
-        self.initial_bias = self.add_weight(name="initial_bias", shape=(states,), initializer="zeros")
+        self.initial_bias = self.add_weight(
+            name="initial_bias", shape=(states,), initializer="zeros"
+        )
         self.output_kernel = self.add_weight(name="output_kernel", shape=(4 * width, width))
         self.output_bias = self.add_weight(name="output_bias", shape=(width,), initializer="zeros")
         self.built = True
@@ -279,6 +282,11 @@ class RecurrentDecoder(ConfiguredLayer):
             return output
         shape = (x.shape[0], 1, x.shape[1], memory.shape[1])
         return output, [keras.KerasTensor(shape, dtype="float32")]
+
+
+def embedding_dropout(config: ModelConfig, **options: Any) -> NoPositionalEncoding:
+    """Build the dropout of embeddings, in the place of a positional encoding."""
+    return NoPositionalEncoding(config.dropout, **options)
 
 
 def _refuse_checkpointing(gradient_checkpointing: bool) -> None:
