@@ -108,13 +108,16 @@ def decoding(arguments: argparse.Namespace) -> Iterator[Figures]:
 
     models = {name: transformer.build(configuration(name).model) for name in PRESETS}
     for sentences, beam in DECODED:
-        search = SearchConfig(beam=beam, min_length=OUTPUT - 1, max_extra=0)
+        search = SearchConfig(beam=beam, min_length=OUTPUT - 1)
+        no_more = tf.zeros([sentences], tf.int32)  # translations are as long as their sources
         source = random_ids(sentences, OUTPUT)
         calls = {}
         for name, model in models.items():
             start = incremental_decoder(model, fixed=True).start
             translate = tf.function(
-                lambda source, start=start, search=search: generate(start, source, search).tokens,
+                lambda source, start=start, search=search, extra=no_more: (
+                    generate(start, source, search, max_extra=extra).tokens
+                ),
                 input_signature=[tf.TensorSpec([None, None], tf.int32)],
                 autograph=False,
             )
@@ -282,10 +285,10 @@ def main() -> None:
         for row in measure(arguments):
             print(json.dumps(row), file=sys.stderr, flush=True)
             results[workload].append(row)
+        if arguments.json:
+            text = json.dumps({"machine": machine, "results": results}, indent=1)
+            arguments.json.write_text(text + "\n", encoding="utf-8")
     print(tables(results))
-    if arguments.json:
-        text = json.dumps({"machine": machine, "results": results}, indent=1)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.plot:
         plot(results, arguments.plot)
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.visualize.attention_rollout import CAPTION as ROLLOUT_CAPTION
-from keras_transformer.visualize.fonts import drawable_labels, use_fonts
+from keras_transformer.visualize.fonts import use_fonts
 from keras_transformer.visualize.heads import HeadStatistics, Part
-from keras_transformer.visualize.maps import Map, Picture, heatmaps, label_inches, maps_beside
+from keras_transformer.visualize.maps import Map, Picture, heatmaps, maps_beside
 from keras_transformer.visualize.next_tokens import NextTokens
 from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.renormalization import CAPTION as LEFT_OUT_CAPTION
 from keras_transformer.visualize.renormalization import without_special_keys
 from keras_transformer.visualize.tokens import Token
+from keras_transformer.visualize.value_table import value_table
 
 if TYPE_CHECKING:
     from keras_transformer.visualize.attention_view import AttentionView, Head
@@ -141,54 +142,14 @@ def heads_figure(statistics: Sequence[HeadStatistics]) -> Picture:
 
 def next_tokens_figure(positions: Sequence[NextTokens]) -> Picture:
     """Draw a row for each position: its most probable tokens, the chosen one framed."""
-    count = max(len(position.candidates) for position in positions)
-    with use_fonts():
-        chosen = drawable_labels([position.chosen.token.label for position in positions])
-        texts = [
-            drawable_labels([candidate.token.label for candidate in position.candidates])
+    return value_table(
+        [position.chosen.token.label for position in positions],
+        [labels([each.token for each in position.candidates]) for position in positions],
+        [[each.probability for each in position.candidates] for position in positions],
+        "Token written, its probability and rank; most probable next tokens",
+        [f"{position.chosen.probability:.2f}, rank {position.rank}" for position in positions],
+        [
+            [each.token == position.chosen.token for each in position.candidates]
             for position in positions
-        ]
-        widest = max(label_inches(line, 8) for line in texts) + 0.55
-        left = label_inches(chosen, 8.5) + 1.15
-        width, height = left + widest * count + 0.15, 0.27 * len(positions) + 0.75
-        figure = Picture(figsize=(width, height), dpi=110)
-        axes = figure.add_axes(
-            (
-                left / width,
-                0.1 / height,
-                widest * count / width,
-                0.27 * len(positions) / height,
-            )
-        )
-        values = np.zeros((len(positions), count))
-        for row, position in enumerate(positions):
-            for column, candidate in enumerate(position.candidates):
-                values[row, column] = candidate.probability
-                is_chosen = candidate.token == position.chosen.token
-                axes.text(
-                    column,
-                    row,
-                    f"{texts[row][column]}  {candidate.probability:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="white" if candidate.probability > 0.6 else "black",
-                    bbox={"fill": False, "pad": 1.5, "linewidth": 1} if is_chosen else None,
-                )
-        axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(count), [str(rank + 1) for rank in range(count)], fontsize=8)
-        axes.xaxis.tick_top()
-        written = [
-            f"{label}   {position.chosen.probability:.2f}, rank {position.rank}"
-            for label, position in zip(chosen, positions, strict=True)
-        ]
-        axes.set_yticks(range(len(positions)), written, fontsize=8.5)
-        axes.tick_params(length=0)
-        figure.text(
-            0.1 / width,
-            1 - 0.08 / height,
-            "Token written, its probability and rank; most probable next tokens",
-            fontsize=9,
-            va="top",
-        )
-    return figure
+        ],
+    )

@@ -7,6 +7,9 @@ const parts = Object.keys(data.parts).filter((part) =>
 const state = { part: parts[0], layer: 0, head: "mean", end: true, query: 1 };
 const layerCount = () =>
   Math.min(...data.views.map((view) => view.parts[state.part].layers.length));
+// A single head is no mean.
+const headCounts = data.views.map((view) => view.parts[state.part].layers[0].length);
+if (Math.max(...headCounts) === 1) state.head = 0;
 state.layer = Math.max(layerCount() - 2, 0); // the penultimate one aligns best
 
 const live = element("div", { id: "live" });
