@@ -108,13 +108,16 @@ def decoding(arguments: argparse.Namespace) -> Iterator[Figures]:
 
     models = {name: transformer.build(configuration(name).model) for name in PRESETS}
     for sentences, beam in DECODED:
-        search = SearchConfig(beam=beam, min_length=OUTPUT - 1, max_extra=0)
+        search = SearchConfig(beam=beam, min_length=OUTPUT - 1)
+        no_more = tf.zeros([sentences], tf.int32)  # translations are as long as their sources
         source = random_ids(sentences, OUTPUT)
         calls = {}
         for name, model in models.items():
             start = incremental_decoder(model, fixed=True).start
             translate = tf.function(
-                lambda source, start=start, search=search: generate(start, source, search).tokens,
+                lambda source, start=start, search=search, extra=no_more: (
+                    generate(start, source, search, max_extra=extra).tokens
+                ),
                 input_signature=[tf.TensorSpec([None, None], tf.int32)],
                 autograph=False,
             )
@@ -172,7 +175,8 @@ def gradient_norms(model: Any, length: int) -> dict[str, float]:
     width = transformer.source_embedding(model).d_model
     for number in range(max(1, VECTORS // batch)):
         vectors = tf.random.stateless_normal([batch, width], [3, number])
-        squares += [float(tf.reduce_mean(tf.reduce_sum(x**2, 1))) for x in pull_back(vectors)]
+        gradients = [x.numpy().astype("float64") for x in pull_back(vectors)]  # squares are small
+        squares += [(x**2).sum(axis=1).mean() for x in gradients]
     # Per output feature, so that models of different width compare.
     source, target = np.sqrt(squares / max(1, VECTORS // batch) / width)
     return {"source": float(source), "target": float(target)}
@@ -230,7 +234,8 @@ def plot(results: dict[str, list[Figures]], file: Path) -> None:
         left.plot(*points, "o-", color=colors[name], label=labels[name])
         own = [row for row in results["gradient"] if row["model"] == name]
         for side, style in (("source", "o-"), ("target", "s--")):
-            points = [row["length"] for row in own], [row[side] for row in own]
+            seen = [row for row in own if row[side]]  # 0 where float32 has nothing smaller
+            points = [row["length"] for row in seen], [row[side] for row in seen]
             label = f"{labels[name]}, first {side} token"
             right.plot(*points, style, color=colors[name], label=label)
     left.set(title=f"A training step, {TOKENS:,} tokens a side", ylabel="milliseconds")
@@ -282,10 +287,10 @@ def main() -> None:
         for row in measure(arguments):
             print(json.dumps(row), file=sys.stderr, flush=True)
             results[workload].append(row)
+        if arguments.json:
+            text = json.dumps({"machine": machine, "results": results}, indent=1)
+            arguments.json.write_text(text + "\n", encoding="utf-8")
     print(tables(results))
-    if arguments.json:
-        text = json.dumps({"machine": machine, "results": results}, indent=1)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.plot:
         plot(results, arguments.plot)
 

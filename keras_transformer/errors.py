@@ -1,4 +1,4 @@
-"""The base class of errors that a user can correct."""
+"""Errors that a user can correct."""
 
 from __future__ import annotations
 
@@ -8,3 +8,7 @@ class UserError(ValueError):
 
     Every entry point prints the message alone and exits with status 2.
     """
+
+
+class RunError(UserError):
+    """A run folder that cannot be created or used."""

@@ -35,7 +35,7 @@ from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.store import StoreError
 from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
-from keras_transformer.errors import UserError
+from keras_transformer.errors import RunError
 from keras_transformer.formats import (
     FORMAT_NUMBER,
     RUN_FORMAT,
@@ -57,10 +57,6 @@ _END = "...\n"
 # Keys in versions.json.
 _SESSION = "last session"
 _ORIGIN = "initial weights"
-
-
-class RunError(UserError):
-    """A run folder that cannot be created or used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,25 +269,7 @@ class Run:
         Raises:
             RunError: The file cannot be read, or belongs to another architecture or tokenizer.
         """
-        import keras
-
-        try:
-            system.check_regular(path)
-            keras.Model(model.input, model.output).load_weights(path)
-            found, fingerprint = weights_file.parameters_and_fingerprint(path)
-        except (ValueError, OSError, KeyError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise RunError(f"{path}: cannot be loaded: {reason}") from error
-        if found != model.count_params():  # Keras skips weights that the model lacks
-            raise RunError(
-                f"{path}: expected the {model.count_params():,} parameters of the model in "
-                f"config.yaml, got {found:,}"
-            )
-        if fingerprint not in ("", self.tokenizer().fingerprint):
-            raise RunError(
-                f"{path}: expected weights trained with the tokenizer in "
-                f"{self.path / 'tokenizer'}, got those of another one"
-            )
+        weights_file.load(model, path, self.tokenizer().fingerprint)
 
     def save_best(self, model: keras.Model) -> None:
         """Save the weights of ``model``, without its optimizer, as the best weights.

@@ -872,5 +872,6 @@ assert counts[0] == counts[1]
 # %%
 step, length = next_log_p("Do you have time tomorrow?")
 found = {beam: beam_search(step, beam, length + 20, alpha=0.0)[0] for beam in (1, 4)}
-print(found)
+for beam, score in found.items():
+    print(f"beam {beam}: log P = {score:.4f}")
 assert all(score < 0 for score in found.values())

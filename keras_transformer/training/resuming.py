@@ -14,7 +14,8 @@ from keras_transformer.config import RESUMABLE, Config, to_dict
 from keras_transformer.data.errors import ChangedDataError, DataError
 from keras_transformer.data.prepared import Prepared
 from keras_transformer.data.store import StoreError
-from keras_transformer.run import Run, RunError
+from keras_transformer.errors import RunError
+from keras_transformer.run import Run
 from keras_transformer.training.distribution import Distribution, DistributionError
 from keras_transformer.training.parts import TrainingParts
 from keras_transformer.training.scores import is_checkpoint

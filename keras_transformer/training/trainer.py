@@ -17,8 +17,9 @@ from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
+from keras_transformer.errors import RunError
 from keras_transformer.evaluation.tokenization import choose_tokenization
-from keras_transformer.run import Run, RunError
+from keras_transformer.run import Run
 from keras_transformer.standard_error import tolerant_stderr
 from keras_transformer.training import bad_batch
 from keras_transformer.training.averages import try_averages, untried_averages

@@ -32,9 +32,10 @@ REASONS = {
     "needs several machines",
     "needs the network",
     "takes an hour",
+    "takes minutes",
 }
 LANGUAGES = {"sh", "python", "text", "yaml", "json", "proto"}
-ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve", "visualize")
+ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve", "lab", "visualize")
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
 # Names that only look like fields.

@@ -12,7 +12,7 @@ from keras_transformer.config import ModelConfig, SearchConfig
 from keras_transformer.model import transformer
 from tests.docs.numbers import differences
 from tools.generated_blocks import replace_blocks
-from tools.walkthrough import forward, search
+from tools.walkthrough import forward, probe, search
 from tools.walkthrough.__main__ import COMMAND, FILE, blocks
 
 SMALL = {"source_vocabulary_size": 12, "target_vocabulary_size": 12, "d_model": 8, "heads": 2}
@@ -63,3 +63,12 @@ def test_prose_has_no_number_of_the_model() -> None:
     prose = re.sub(r"<!-- begin: ([\w-]+) -->.*?<!-- end: \1 -->", "", page, flags=re.DOTALL)
 
     assert re.findall(r"(?<![\w.])\d+\.\d\d+", prose) == []
+
+
+def test_probe_reads_positions_and_only_those() -> None:
+    random = np.random.default_rng(0)
+    noise = random.normal(size=(200, 5, 8))
+    positions = np.tile(random.normal(size=(1, 5, 8)), (200, 1, 1))
+
+    assert probe.accuracy(positions + 0.1 * noise) == 1.0
+    assert probe.accuracy(noise) < 0.4  # chance is 0.2

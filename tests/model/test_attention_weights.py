@@ -82,6 +82,7 @@ def test_a_source_of_padding_has_no_weights(tiny_model: Any) -> None:
     np.testing.assert_allclose(weights.cross[0][0].sum(axis=-1), 1.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_recurrent_model_has_cross_attention_only() -> None:
     config = ModelConfig(
         architecture="recurrent",

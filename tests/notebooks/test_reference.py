@@ -195,4 +195,5 @@ def test_beam_search(whole: SimpleNamespace, beam: int, alpha: float) -> None:
         assert hypotheses.tokens[sentence, 0, :length].numpy().tolist() == tokens
         np.testing.assert_allclose(hypotheses.scores[sentence, 0], score, rtol=1e-4, atol=1e-5)
         finished += tokens[-1] == END
-    assert 0 < finished < 30
+    # Greedy search does not always reach END; of 2 W extensions one nearly always has it.
+    assert 0 < finished < (30 if beam == 1 else 31)

@@ -64,7 +64,7 @@ def test_it_learns_a_few_pairs_by_heart(reversal: Reversal, tmp_path: Path) -> N
         dropout=0.0,
     )
     few = str(tmp_path / "few")
-    data = dataclasses.replace(config.data, train=few, dev=few, vocabulary_size=20)
+    data = dataclasses.replace(config.data, train=few, dev=few, vocabulary_size=300)
     run = trainer.train(dataclasses.replace(config, data=data), tmp_path / "run")
     translated = Translator.from_run(run.path).translate(lines, attention=True)
     assert [translation.text for translation in translated] == [line[::-1] for line in lines]

@@ -28,7 +28,7 @@ def blocks(run: str = RUN) -> dict[str, str]:
 
     from keras_transformer.run import Run
     from keras_transformer.special_tokens import END
-    from tools.walkthrough import exported, forward, search, training
+    from tools.walkthrough import exported, forward, probe, search, training
 
     opened = Run.open(Path(run))
     model, tokenizer, config = opened.model(), opened.tokenizer(), opened.config
@@ -39,6 +39,7 @@ def blocks(run: str = RUN) -> dict[str, str]:
         "model": forward.model_block(opened, model),
         **forward.text_blocks(tokenizer),
         **forward.forward_blocks(model, tokenizer, source, labels),
+        "probe": probe.probe_block(model, tokenizer),
         **searched,
         **training.training_blocks(config, tokenizer, model),
         **exported.export_blocks(opened, forward.SENTENCE, translation),

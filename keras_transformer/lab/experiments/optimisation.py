@@ -163,8 +163,8 @@ EXPERIMENTS = (
         boxes=("optimizer",),
         before="B tokens a batch, N steps",
         after="B/4 to 2 B tokens a batch, as many tokens in all",
-        literature="Popel and Bojar (2018): larger batches train better Transformers at a fixed "
-        "number of steps; at a fixed number of tokens smaller batches make more updates.",
+        literature="Popel and Bojar (2018) advise batches as large as memory allows, on tens of "
+        "millions of pairs. At a fixed number of tokens smaller batches make more updates.",
         size="The rate is the same at each number of tokens, and few updates may be too few.",
         notes="Compare at equal tokens, on the horizontal axis, not at equal steps.",
     ),

@@ -382,6 +382,7 @@ def test_no_tensorflow_is_imported():
         ("bfloat16", {"positions": "learned", "d_key": 6, "d_value": 10}),
         ("int8", {"positions": "rotary", "d_model": 64}),
         ("float32", {"architecture": "recurrent", "heads": 8, "d_ff": 2048}),
+        ("bfloat16", {"architecture": "recurrent", "heads": 8, "d_ff": 2048}),
     ],
 )
 def test_every_kind_of_model_in_the_released_server(small_run, tmp_path, precision, choices):

@@ -31,7 +31,7 @@ def test_scores_by_hand() -> None:
         np.testing.assert_allclose(weights[0, 0], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_blockwise_attention_is_unscaled_too(causal: bool) -> None:
     x = normal(2, 5, 8)
     plain, blockwise = (

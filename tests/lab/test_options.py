@@ -1,0 +1,65 @@
+"""The command line: lists, the baseline with the user's changes, contradictions."""
+
+from __future__ import annotations
+
+import pytest
+
+from keras_transformer.cli.options import build_parser, load_config
+from keras_transformer.config import SECTIONS
+from keras_transformer.lab import __main__ as command
+from keras_transformer.lab.experiments import TABLE
+from keras_transformer.lab.options import Request, add_options, request
+
+
+def read(*words: str) -> Request:
+    parser = build_parser("lab", "", list(SECTIONS))
+    add_options(parser)
+    return request(load_config(parser, words))
+
+
+def test_the_list_names_each_experiment_with_its_variants(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command.main(["--list"]) == 0
+    text = capsys.readouterr().out
+    for name, experiment in TABLE.by_name.items():
+        assert f"{name}: {experiment.title}\n" in text
+        assert all(variant.name in text for variant in experiment.variants)
+
+
+def test_short_options_and_fields_change_the_baseline() -> None:
+    wanted = read(
+        *("heads", "beam", "heads", "--steps", "70", "--data", "D/train", "--dev", "D/val"),
+        *("--source", "en", "--target", "de", "--model.d_ff", "64", "--seeds", "2"),
+    )
+    assert [each.name for each in wanted.experiments] == ["heads", "beam"]
+    config = wanted.baseline
+    assert (config.train.max_steps, config.model.d_ff, wanted.seeds) == (70, 64, 2)
+    data = config.data
+    assert (data.train, data.dev, data.source, data.target) == ("D/train", "D/val", "en", "de")
+    assert config.data.vocabulary_size == read().baseline.data.vocabulary_size
+    assert len(read().experiments) == len(TABLE.experiments)
+    assert str(wanted.results) == "lab/results"
+
+
+def test_minutes_replace_steps() -> None:
+    train = read("--minutes", "0.5").baseline.train
+    assert train.max_minutes == 0.5
+    assert train.max_steps > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["head"], "unknown experiment head; did you mean heads?"),
+        (["--steps", "5", "--minutes", "1"], "expected --steps or --minutes, not both"),
+        (["--minutes", "-1"], "--minutes: expected 0.01 to"),
+        (["--data", "a", "--data.train", "b"], "data.train: given twice"),
+        (["--model.d_models", "5"], "unknown option"),
+    ],
+)
+def test_mistakes_end_with_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert command.main(words) == 2
+    assert message in capsys.readouterr().err
