@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from keras_transformer.lab.panel import Panel, drawn, has_values, number, styles, value_at
 from keras_transformer.lab.results import Result
 from keras_transformer.lab.rows import Sheet
@@ -36,7 +38,8 @@ def curves(sheet: Sheet) -> Iterator[Panel]:
 
 def _loss_curve(axes: Axes, sheet: Sheet) -> None:
     _lines(axes, sheet, "curve", "nll")
-    values = [y for line in axes.lines for y in line.get_ydata() if math.isfinite(y)]
+    lines = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+    values = [float(y) for ys in lines for y in ys if math.isfinite(y)]
     if values:  # a diverging run must not flatten the others
         low = min(values)
         axes.set_ylim(low - 0.1, min(max(values), low + 6) + 0.1)
@@ -45,7 +48,7 @@ def _loss_curve(axes: Axes, sheet: Sheet) -> None:
 def _measured(sheet: Sheet, title: str, path: tuple[str, ...], log: bool = False) -> Panel:
     def draw(axes: Axes) -> None:
         _lines(axes, sheet, "measurements", *path)
-        if log and any(len(line.get_ydata()) for line in axes.lines):
+        if log and axes.lines:
             axes.set_yscale("log")
 
     return Panel(title, draw)

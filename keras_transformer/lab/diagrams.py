@@ -37,9 +37,9 @@ def _places() -> dict[str, list[Place]]:
             found.setdefault(key, []).append(place)
         top = below - (len(names) - 1) * (_H + _GAP)
         found[prefix] = [(x - 14, top - 8, _W + 28, below + _H - top + 16)]
-    top = found["decoder"][0][1]
-    found["projection"] = [(_RIGHT, top - _H - 10, _W, _H)]
-    found["loss"] = [(_RIGHT, top - 2 * _H - 18, _W, _H)]
+    above = found["decoder"][0][1]
+    found["projection"] = [(_RIGHT, above - _H - 10, _W, _H)]
+    found["loss"] = [(_RIGHT, above - 2 * _H - 18, _W, _H)]
     found["data"] = [(_LEFT, 70, _W, _H)]
     found["optimizer"] = [(_LEFT, 42, _W, _H)]
     found["search"] = [(_LEFT, 14, _W, _H)]
@@ -109,8 +109,8 @@ def _boxes(changed: Sequence[str]) -> Iterator[str]:
 
 
 def _arrows() -> Iterator[str]:
-    for x, top in ((_LEFT, BOXES["encoder"][0][1]), (_RIGHT, BOXES["loss"][0][1])):
-        yield _line([(x + _W / 2, _BASE), (x + _W / 2, top)])
+    for left, end in ((_LEFT, BOXES["encoder"][0][1]), (_RIGHT, BOXES["loss"][0][1])):
+        yield _line([(left + _W / 2, _BASE), (left + _W / 2, end)])
     x = _LEFT + _W / 2
     _, y, _, height = BOXES["cross-attention"][0]
     top = BOXES["encoder"][0][1] - 12

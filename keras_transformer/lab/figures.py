@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIZE = (4.4, 2.9)
+_WIDE = (6.6, 3.6)
 _COLUMNS = 3
 _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -44,7 +45,7 @@ def svg(panel: Panel, name: str) -> str:
     from matplotlib.figure import Figure
 
     settings = _SETTINGS | {"svg.hashsalt": name}
-    size = (2 * _SIZE[0], 3.4) if panel.wide else _SIZE
+    size = _WIDE if panel.wide else _SIZE
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained")
         _draw(panel, figure.subplots(), title=False)

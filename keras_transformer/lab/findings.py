@@ -20,6 +20,10 @@ _BEGINNINGS: dict[Verdict, str] = {
 """Beginning of the sentence of each verdict, in this order."""
 
 
+LONG = 15
+"""Source tokens above which a sentence is longer than those of the training on short ones."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """The result of one variant against the one that it is compared with."""
@@ -84,7 +88,7 @@ def _verdict(expected: str, difference: float, clear: bool) -> Verdict:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
+    return f"{round(value, 1) + 0.0:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _with_spread(row: Row) -> str:
@@ -103,9 +107,22 @@ def sentences(sheet: Sheet, spread: Spread) -> list[str]:
         texts = [each.text for each in found if each.verdict == verdict]
         if texts:
             result.append(f"{beginning}: {'; '.join(texts)}.")
+    if "length" in sheet.experiment.plots:
+        result += _on_long_sentences(sheet)
     if any(each.verdict in ("not shown", "unexpected") for each in found):
         result.append(sheet.experiment.size)
     return result
+
+
+def _on_long_sentences(sheet: Sheet) -> list[str]:
+    """Return a sentence about BLEU and length of the output above LONG source tokens."""
+    texts = []
+    for row in sheet.rows.values():
+        means = [row.on_longer(LONG, name) for name in ("bleu", "length_ratio")]
+        if None not in means:
+            texts.append(f"{row.name} {means[0]:.1f} ({means[1]:.2f})")
+    listed = ", ".join(texts)
+    return [f"BLEU (and length ratio) above {LONG} source tokens: {listed}."] if texts else []
 
 
 def verdict_of(sheet: Sheet, spread: Spread) -> str:

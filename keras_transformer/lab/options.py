@@ -63,7 +63,8 @@ def add_options(parser: Parser) -> None:
         metavar="M",
         help="Minutes of training of a run, in place of steps.",
     )
-    add("--data", metavar="SPEC", help="Training pairs: --data.train.")
+    # Its own name would be that of the section.
+    add("--data", dest="pairs", metavar="SPEC", help="Training pairs: --data.train.")
     add("--dev", metavar="SPEC", help="Held-out pairs: --data.dev.")
     add("--source", metavar="CODE", help="Source language: --data.source.")
     add("--target", metavar="CODE", help="Target language: --data.target.")
@@ -113,14 +114,9 @@ def _baseline(options: Options) -> Config:
     if own.steps is not None and own.minutes is not None:
         raise UsageError("expected --steps or --minutes, not both")
     shortcuts: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
-    for name, field in {
-        "data": "train",
-        "dev": "dev",
-        "source": "source",
-        "target": "target",
-    }.items():
+    for name in ("pairs", "dev", "source", "target"):
         if (value := own.get(name)) is not None:
-            shortcuts["data"][field] = value
+            shortcuts["data"]["train" if name == "pairs" else name] = value
     if own.steps is not None:
         shortcuts["train"]["max_steps"] = own.steps
     if own.minutes is not None:

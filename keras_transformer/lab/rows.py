@@ -59,6 +59,18 @@ class Row:
         values = self.values(*path)
         return statistics.stdev(values) if len(values) > 1 else None
 
+    def on_longer(self, tokens: int, name: str) -> float | None:
+        """Return the mean of ``name`` over all sentences of more source tokens; None without any.
+
+        A mean of corpus scores by bucket, weighted by the sentences of each.
+        """
+        total = count = 0.0
+        for final in (each["final"] for each in self.results if each["final"]):
+            buckets = [each for each in final["by_length"] if each["longest"] > tokens]
+            total += sum(each[name] * each["sentences"] for each in buckets)
+            count += sum(each["sentences"] for each in buckets)
+        return total / count if count else None
+
     def outcome(self) -> str:
         """Describe the outcome of all seeds, such as "diverged at step 120 (2 of 3 seeds)"."""
         words = []

@@ -96,7 +96,7 @@ def _by_length(
     buckets = np.searchsorted(LENGTHS, lengths)
     found = []
     for bucket in range(len(LENGTHS) + 1):
-        (rows,) = np.nonzero(buckets == bucket)
+        rows = [int(row) for row in np.flatnonzero(buckets == bucket)]
         if len(rows) < MIN_BUCKET:
             continue
         hypotheses = [texts[row] for row in rows]

@@ -148,6 +148,20 @@ def test_steps_to_the_loss_of_the_baseline_after_half_of_its_steps(tmp_path: Pat
     assert never.reach(never.rows["two heads"], "step", target) is None
 
 
+def test_scores_of_long_sentences_are_weighted_by_their_number(tmp_path: Path) -> None:
+    buckets = [
+        {"longest": 15, "sentences": 50, "bleu": 90.0, "length_ratio": 1.0},
+        {"longest": 20, "sentences": 30, "bleu": 20.0, "length_ratio": 1.0},
+        {"longest": 26, "sentences": 10, "bleu": 8.0, "length_ratio": 0.6},
+    ]
+    values = result(20)
+    values["final"] |= {"by_length": buckets}
+    row = make(tmp_path, "lower", [values], []).rows["baseline"]
+    assert row.on_longer(15, "bleu") == pytest.approx(17.0)  # (30 * 20 + 10 * 8) / 40
+    assert row.on_longer(15, "length_ratio") == pytest.approx(0.9)
+    assert row.on_longer(30, "bleu") is None
+
+
 @pytest.mark.parametrize(
     ("losses", "diverged_", "expected"),
     [

@@ -58,7 +58,7 @@ def test_tree_of_a_beam_of_two() -> None:
     other = child(tree.root, "b", "end")
     assert other.log_probability == pytest.approx(math.log(0.27), abs=1e-5)
     assert not other.best
-    assert [each.token.spoken for each in tree.root.children] == ["a", "b"]
+    assert [each.token.spoken for each in tree.root.children] == ["a", "b", "end"]
     assert child(tree.root, "a").probability == pytest.approx(0.6, abs=1e-5)
 
 
