@@ -86,20 +86,20 @@ def _forget_bias(shape: Sequence[int], dtype: Any = None) -> tf.Tensor:
     return tf.cast(ones, dtype or "float32")
 
 
-def lstm_step(gates: tf.Tensor, cell: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def lstm_step(gates: tf.Tensor, cell_state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Compute c' = σ(f) c + σ(i) tanh(g) and h' = σ(o) tanh(c').
 
     Args:
         gates: (..., 4 D), the sums i, f, g and o before their activation.
-        cell: (..., D) float32, c.
+        cell_state: (..., D) float32, c.
 
     Returns:
-        The hidden state h' in the type of ``gates``, and the cell c' in float32, because it adds
-        up over the whole sentence.
+        The hidden state h' in the type of ``gates``, and the cell state c' in float32, because it
+        is summed over the whole sentence.
     """
-    into, forget, candidate, out = tf.split(tf.cast(gates, tf.float32), 4, axis=-1)
-    cell = tf.sigmoid(forget) * cell + tf.sigmoid(into) * tf.tanh(candidate)
-    return tf.cast(tf.sigmoid(out) * tf.tanh(cell), gates.dtype), cell
+    i, f, g, o = tf.split(tf.cast(gates, tf.float32), 4, axis=-1)
+    cell_state = tf.sigmoid(f) * cell_state + tf.sigmoid(i) * tf.tanh(g)
+    return tf.cast(tf.sigmoid(o) * tf.tanh(cell_state), gates.dtype), cell_state
 
 
 def run_lstm(
