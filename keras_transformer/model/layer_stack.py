@@ -1,4 +1,4 @@
-"""Base class of encoder and decoder: a stack of layers."""
+"""Base class of encoder and decoder: N layers of one class."""
 
 from __future__ import annotations
 
