@@ -246,7 +246,7 @@ plt.show()
 written, mixed = losses["no positions"]
 assert abs(written - mixed) < 1e-4  # the same number: the order is invisible
 if not QUICK:
-    assert losses["baseline"][1] > losses["baseline"][0] + 0.1
+    assert losses["baseline"][1] > losses["baseline"][0] + 0.05
 
 # %% [markdown]
 # Who is taller? Each source below goes with each translation. Without positions a network gives
@@ -318,12 +318,11 @@ rates = [record["learning_rate"] for record in journal["no warm-up"]["steps"]]
 assert rates[0] == max(rates)
 
 # %% [markdown]
-# The first steps do the damage. With Post-LN the gradients of the last layers are large at the
-# start, Adam's running sizes rest on a few batches, and the full rate throws the weights to a
-# place from which the network has to find back: for a long time it knows little more than how
-# frequent each token is. Xiong et al. (2020) saw the same on IWSLT14: 8.45 BLEU without warm-up,
-# about 34 with. Pre-LN does without (exercise 2), which is one reason why most later models use
-# it.
+# The first steps do the damage, and the rest of the run does not repair it. The loss falls fast at
+# first, faster than with warm-up, then stays near that of a network that knows only how frequent
+# each token is. The gradient norm gives no alarm: it is even smaller, since the network sits at a
+# flat place. Xiong et al. (2020) saw the same on IWSLT14 with Post-LN: 8.45 BLEU without warm-up,
+# about 34 with. Pre-LN does without (exercise 2), one reason why most later models use it.
 #
 # ## 3 No √d_k
 #
@@ -374,11 +373,13 @@ for part in ("encoder", "decoder", "cross"):
     assert without < with_root
 
 # %% [markdown]
-# Before training the effect is there: without the root, attention is sharper. Whether it hurts is
-# another question, since training can shrink W_Q and W_K and so mend it. Britz et al. (2017) saw
-# little at widths of 256 and 512 and lost 4 BLEU at 1,024; T5 leaves the division out and draws W_Q
-# smaller. At d_k 32 and on so short a run, a small difference in either direction is no
-# surprise. An experiment that shows little is a result too.
+# Before training, attention without the root is sharp already, and in encoder and decoder it only
+# grows sharper: each query looks at one token, chosen by chance at the start, and a saturated
+# softmax hardly lets it look elsewhere. The loss still falls; the network learns, but late.
+#
+# Is the division indispensable? No: T5 leaves it out and draws W_Q smaller by √d_k. And how much it
+# matters depends on the other choices: Britz et al. (2017), with recurrent networks, lost little at
+# widths of 256 and 512 and 4 BLEU at 1,024. A longer run, or Pre-LN, makes the difference smaller.
 #
 # ## 4 Your own experiment
 #
@@ -417,9 +418,10 @@ assert 0 <= error <= 1
 
 # %% [markdown]
 # Points below the dotted line are too sure of themselves, points above it too modest. A smoothed
-# model keeps a tenth of its probability in reserve, so its loss is higher by design. Müller et al.
-# (2019) found it better calibrated on real text (error .019, not .056). In a corpus of sentence
-# patterns most words are certain, and there the reserve makes a model too modest.
+# model keeps a tenth of its probability in reserve. Müller et al. (2019) found it better calibrated
+# on real text, where models tend to be too sure: an error of .019 in place of .056. After a short
+# run on sentence patterns a model is rather too modest, and there the reserve makes it worse. Loss
+# and BLEU hardly differ: the paper's gain was half a BLEU point.
 #
 # ## The laboratory
 #
