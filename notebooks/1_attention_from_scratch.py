@@ -97,7 +97,7 @@ def attention(queries, keys, values, mask=None):
 
 
 # %% [markdown]
-# Two queries, two keys, two values, small enough for the head.
+# Two queries, two keys and two values, small enough to work out in your head.
 #
 # **Predict:** the scores of the first query are 1 and 1. Which weights follow? Which output, if the
 # values are (1, 2) and (3, 4)?
@@ -134,7 +134,7 @@ assert np.allclose(weights, [[0.5, 0.5], [0.36, 0.64]], atol=0.005)
 assert np.allclose(output, [[2, 3], [2.28, 3.28]], atol=0.005)
 
 # %% [markdown]
-# Without the division the second query would be surer of itself: weights (.27, .73).
+# Without the division the weights of the second query would be sharper: (.27, .73).
 
 # %%
 unscaled = softmax(Q @ K.T)
@@ -186,7 +186,7 @@ assert np.allclose(matrix, layer, atol=1e-5)
 # The vectors are made by hand. Feature 1: thing, 2: action, 3: place word. The query of “cat” asks
 # for an action: *what does it do?*
 #
-# **Predict:** which word gets the most of the weight?
+# **Predict:** which word gets most of the weight?
 
 # %%
 words = ["The", "cat", "sat", "on", "the", "mat"]
@@ -256,8 +256,8 @@ assert all(np.median(x[1]) < 0.3 for x in table[True])
 assert np.median(table[True][-1][2]) > 50 * np.median(table[False][-1][2])
 
 # %% [markdown]
-# Without the division a softmax over wide vectors is a lottery with one winner, and its gradient is
-# gone: the winner is never corrected.
+# Without the division the softmax gives all its weight to one random key, and its gradient
+# vanishes: the choice is never corrected.
 #
 # The width that counts is that of **one head**, d_k, not d_model: the dot product has d_k terms.
 #
@@ -274,11 +274,11 @@ print(f"difference: {np.abs(with_division - smaller_matrix).max():.0e}")
 assert np.allclose(with_division, smaller_matrix)
 
 # %% [markdown]
-# The same weights come from a W_Q that begins smaller. T5 draws it that way.
+# A smaller initial W_Q gives the same weights, and T5 has one.
 #
 # ### Why two matrices, W_Q and W_K, and not one?
 #
-# Scores are x W_Q W_Kᵀ xᵀ. So W = W_Q W_Kᵀ alone would do.
+# Scores are x W_Q W_Kᵀ xᵀ. So one matrix W = W_Q W_Kᵀ would be enough.
 #
 # **Predict:** at D = 512 and d_k = 64, which holds more numbers: the pair or the product? Is “a
 # looks at b” the same as “b looks at a”?
@@ -295,20 +295,20 @@ assert np.linalg.matrix_rank(product) == 64
 assert not np.allclose(product, product.T)
 
 # %% [markdown]
-# The pair is a cheap product of rank d_k. It is not symmetric: “cat” may look at “sat” while
-# “sat” looks elsewhere.
+# The pair is a cheap factorisation of rank d_k. The product is not symmetric: “cat” may look at
+# “sat” while “sat” looks elsewhere.
 
 # %% [markdown]
 # ## 3.2.3 Masks: where a query may look
 #
 # One convention in Keras and in this package: **True = may look**. (Some older tutorials write 1 =
-# hidden. A mask the wrong way round lets the model look at exactly what it should not: the loss
-# becomes far too good.)
+# hidden. With an inverted mask the model looks at exactly what it should not: the loss becomes far
+# too good.)
 #
-# A decoder needs two masks: one hides the future, one hides the filling after short sentences.
-# Allowed is what both allow.
+# A decoder needs two masks: one hides the future, the other the padding after short sentences. A
+# key is allowed if both allow it.
 #
-# **Predict:** a target of three tokens, filled up to five. How many of the 25 fields stay allowed?
+# **Predict:** a target of three tokens, padded to five. How many of the 25 entries stay allowed?
 
 # %%
 from keras_transformer.model.masks import look_ahead_mask, padding_mask
@@ -358,8 +358,8 @@ assert (result.numpy() == 0).all()
 assert np.isfinite(gradient).all()
 
 # %% [markdown]
-# −∞ gives 0 / 0, which is NaN, and one NaN spoils every weight at the next update. −1e9 looks
-# everywhere evenly, which is wrong in silence. The package sets such rows to 0, with a finite
+# −∞ gives 0 / 0, which is NaN, and one NaN spoils every weight at the next update. −1e9 gives
+# uniform weights: wrong, but without an error. The package sets such rows to 0, with a finite
 # gradient.
 #
 # ### How do I notice that a decoder peeks?
@@ -384,11 +384,11 @@ for causal in (True, False):
 # %% [markdown]
 # ## 3.2.2 Several heads
 #
-# MultiHead(Q, K, V) = Concat(head₁, …, head_h) W_O, where head_i = Attention(Q W_i^Q, K W_i^K,
-# V W_i^V). Six movements: project → reshape → transpose → attend → transpose → reshape.
+# MultiHead(Q, K, V) = Concat(head₁, …, head_h) W_O, where head_i = Attention(Q W_i^Q, K W_i^K, V
+# W_i^V). Six steps: project → reshape → transpose → attend → transpose → reshape.
 #
-# “Each head has its own matrices” and “there is one 512 × 512 matrix” are the same matrix seen
-# twice: the W_i stand side by side in it.
+# “Each head has its own matrices” and “there is one 512 × 512 matrix” describe the same weights:
+# the W_i are side by side in the large matrix.
 
 
 # %% tags=["reference"]
@@ -442,7 +442,7 @@ assert result.shape == X.shape
 # %% [markdown]
 # ### NumPy = Keras layer
 #
-# B = 2, T = 4, D = 8, two heads. The weights of the layer are given to the NumPy function.
+# B = 2, T = 4, D = 8, two heads. The NumPy function uses the weights of the layer.
 
 # %%
 layer = kt.layers.MultiHeadAttention(d_model=8, heads=2, key_width=4, value_width=4)
@@ -610,8 +610,8 @@ print(
 assert 32 * 8 * 1024**2 * 4 == 2**30
 
 # %% [markdown]
-# In return the path between any two tokens has length 1 (a recurrent network: n), and all positions
-# are computed at once (a recurrent network: n steps, one after the other).
+# In return the path between any two tokens has length 1 (a recurrent network: n), and all
+# positions are computed at once (a recurrent network: n steps, one after the other).
 
 # %% [markdown]
 # ## 3.5 Positions
@@ -652,8 +652,8 @@ assert np.isclose(table[50] @ table[50], 256)
 assert all(np.isclose(table[p] @ table[p + 1], 249.1, atol=0.05) for p in (50, 700))
 
 # %% [markdown]
-# The curves lie on each other: the dot product knows the distance only. A longer table changes no
-# row, so neighbours do not become more alike.
+# The curves coincide: the dot product depends only on the distance. A longer table changes no row,
+# so neighbours do not become more alike.
 #
 # ### A shift is a rotation
 #
@@ -694,16 +694,16 @@ for name, extra, causal in (
     assert (moved < 1e-6) == (name == "no positions")
 
 # %% [markdown]
-# Without positions f(PX) = P f(X): the outputs are shuffled as the inputs were. They do not stay in
-# place, but each word has the same vector as before, and a bag of words is all that is known.
+# Without positions f(PX) = P f(X): the outputs are shuffled as the inputs were. Each word has the
+# same vector as before, so the model only sees a bag of words.
 #
 # With a causal mask this is no longer so: the first token sees one key, the second two. A decoder
 # without positions still knows a little about order.
 #
 # ### Why add positions, and not append them?
 #
-# W (x + p) = W x + W p: a matrix can keep them apart. **Predict:** how often can a linear probe
-# read the position from the sum, for words it has not seen?
+# W (x + p) = W x + W p: a matrix can separate them. **Predict:** how often can a linear probe read
+# the position from the sum, for words it has not seen?
 
 # %%
 vocabulary, length, width = 300, 20, 64
@@ -736,7 +736,7 @@ print("halves, permuted = interleaved")
 # %% [markdown]
 # ## Exercises
 #
-# Predict, open the answer, then run the cell that decides.
+# Predict, open the answer, then run the cell that checks it.
 #
 # **1.** All keys are equal. What is the output?
 #
@@ -755,8 +755,8 @@ print(output[0], "=", values.mean(axis=0))
 # **2.** All queries are multiplied by 10. What happens to the largest weight of each row? By 0?
 #
 # <details><summary>Answer</summary>
-# Multiplied by 10 the weights harden: the largest grows towards 1. Multiplied by 0 every weight is
-# 1 / S. The factor acts like an inverse temperature, as 1 / √d_k does.
+# Multiplied by 10 the weights become sharper: the largest grows towards 1. Multiplied by 0 every
+# weight is 1 / S. The factor acts like an inverse temperature, as 1 / √d_k does.
 # </details>
 
 # %%
@@ -768,13 +768,13 @@ assert (largest[10] > largest[1]).all()
 assert (largest[0] == 0.25).all()
 
 # %% [markdown]
-# **3.** A look-ahead mask is written with `>` instead of `>=`. Which row is in trouble, and what
+# **3.** A look-ahead mask is written with `>` instead of `>=`. Which row has a problem, and what
 # does the loss show?
 #
 # <details><summary>Answer</summary>
-# The first query may look at nothing: NaN with −∞, a uniform look into the future with −1e9, zeros
-# here. The others no longer see their own token, so the decoder does not know the last word it
-# wrote. The loss stays higher than it should be; no shape is wrong.
+# The first query may look at nothing: NaN with −∞, uniform weights (on future tokens too) with
+# −1e9, zeros here. The others no longer see their own token, so the decoder does not know its last
+# word. The loss stays higher than it should be; no shape is wrong.
 # </details>
 
 # %%

@@ -72,13 +72,13 @@ print(dict(zip(source_names, source_ids, strict=True)))
 assert tokenizer.target.decode([target_ids])[0] == "我爱你"
 
 # %% [markdown]
-# “▁” is a space. A word outside the vocabulary falls apart into shorter pieces, and a rare sign
+# “▁” is a space. A word outside the vocabulary is split into shorter pieces, and a rare character
 # into its bytes: nothing is unknown.
 #
 # ## 3.4 Embeddings, times √d_model
 #
-# A row of the table is drawn with standard deviation D^-½. **Predict:** at D = 512, how long is
-# such a vector? How long is a position vector? Which of them would win in the sum?
+# A row of the table is drawn with standard deviation D^-½. **Predict:** at D = 512, what is the
+# norm of such a vector? And of a position vector? Which of them would dominate the sum?
 
 # %%
 from keras_transformer.model.positions import sinusoidal_encoding
@@ -102,7 +102,7 @@ assert np.isclose(sizes["position"], 16)
 assert np.isclose(sizes["embedding · √512"], np.sqrt(512), rtol=0.01)
 
 # %% [markdown]
-# Without the factor the position is sixteen times as long as the word.
+# Without the factor the norm of the position is sixteen times that of the word.
 
 # %% [markdown]
 # ## 3.1 The encoder, layer by layer
@@ -127,11 +127,11 @@ for name, tensor in shapes.items():
 assert all(x.shape == (1, len(source_ids), D) for x in list(shapes.values())[1:])
 
 # %% [markdown]
-# The shape never changes: that is what lets layers be stacked. The content does.
+# The shape never changes, so layers can be stacked. The content does.
 #
 # ## 3.1 The decoder's two rows: “shifted right”
 #
-# While training, the decoder sees the right words so far and must name the next one.
+# In training, the decoder reads the correct previous words and predicts the next one.
 #
 # **Predict:** the translation has three tokens. How many positions does the decoder have?
 
@@ -144,7 +144,7 @@ assert inputs[1:] == labels[:-1]
 assert len(inputs) == len(target_ids) + 1
 
 # %% [markdown]
-# One more than words: the first input is the start token, the last label is the end token.
+# One more than the tokens: the first input is the start token, the last label is the end token.
 
 # %%
 target = tf.constant([inputs])  # (B, T)
@@ -193,13 +193,13 @@ assert np.allclose(cross.sum(axis=1), 1, atol=1e-5)
 visualize.heatmap(without_end, rows, source_names[:-1], "the same without </s>, renormalised")
 
 # %% [markdown]
-# A tendency, not a rule. Much weight often rests on the end token, where there is nothing to fetch.
-# A map shows where a layer looks. It does not prove why a word was chosen.
+# A tendency, not a rule. Much weight often rests on the end token, which has no content. A map
+# shows where a layer looks. It does not prove why a word was chosen.
 
 # %% [markdown]
 # ## 3.2.3 Training in parallel, translating step by step
 #
-# Translating, there is no target. The start token goes in, then the model's own words.
+# In translation there is no target. The decoder reads the start token, then its own output.
 #
 # **Predict:** how often does the decoder run for “我爱你”?
 
@@ -214,7 +214,8 @@ while prefix[-1] != END and len(prefix) < 20:
 assert prefix[1:] == labels
 
 # %% [markdown]
-# Four runs, one a token. Training makes **one** run over all positions, with the look-ahead mask.
+# Four runs, one for each token. Training makes **one** run over all positions, with the look-ahead
+# mask.
 #
 # **Predict:** how far are the logits of one masked run from those of the four runs?
 
@@ -224,10 +225,10 @@ print(f"one masked run − four runs: {difference:.0e}, logits up to {np.abs(who
 assert difference < 1e-4
 
 # %% [markdown]
-# The same, but for rounding. This is why a Transformer trains in parallel: the mask hides from each
-# position what it does not know yet. That only works because training knows the right words
-# (*teacher forcing*). A model can be good at that and still stumble over its own words, so always
-# look at translations, not only at the loss.
+# The same, except for rounding. This is why a Transformer trains in parallel: the mask hides later
+# tokens from each position. That only works because training knows the correct words (*teacher
+# forcing*). A model can be good at that and still fail on its own output (*exposure bias*), so
+# always look at translations, not only at the loss.
 #
 # Two sentences of different length in one batch must not change each other either. **Predict:**
 # what would make them?
@@ -246,10 +247,10 @@ assert moved < 1e-4
 # %% [markdown]
 # ## The cache of keys and values
 #
-# In step t the old tokens have the same keys and values as in step t − 1: the mask hides the new
-# one from them. So they can be kept.
+# In step t the earlier tokens have the same keys and values as in step t − 1: the mask hides the
+# new token from them. So they can be cached.
 #
-# **Predict:** what is kept? Why not the queries? For 128 tokens, how many positions pass through
+# **Predict:** what is cached? Why not the queries? For 128 tokens, how many positions pass through
 # the decoder without and with a cache?
 
 # %%
@@ -310,12 +311,12 @@ assert kept == 2 * config.decoder_layers * steps * D * 4  # K and V, float32
 assert np.median(fast[steps // 2 :]) < np.median(slow[steps // 2 :])
 
 # %% [markdown]
-# Kept are K and V of each layer. A past query asked its question already and is never used again.
-# No look-ahead mask is needed here: there is one query, and nothing after it. (Without a cache it
-# is: earlier positions must compute what they computed while training.)
+# The cache has K and V of each layer. A past query is never used again. No look-ahead mask is
+# needed here: there is one query, and no token after it. (Without a cache it is needed: earlier
+# positions must compute the same as in training.)
 #
-# The cache makes a step cheaper, yet each new query still meets all old keys: the sum over all
-# steps stays quadratic.
+# The cache makes a step cheaper, but each new query still attends to all earlier keys: the cost of
+# all steps together stays quadratic.
 
 # %% [markdown]
 # ## 3.1 Residual connections and LayerNorm
@@ -367,9 +368,9 @@ def feed_forward(x, inner, inner_bias, outer, outer_bias):
 # %% [markdown]
 # ### LN(x + f(x)) or x + f(LN(x))?
 #
-# The question asked most often. They are two models. **Post-LN** is the paper's; **Pre-LN** came
-# later (and needs one more LayerNorm at the end of each stack). This notebook's model is Pre-LN,
-# because it is easier to train.
+# The most frequent question. They are two different models. **Post-LN** is the paper's; **Pre-LN**
+# came later (and needs one more LayerNorm at the end of each stack). This notebook's model is
+# Pre-LN, because it is easier to train.
 #
 # **Predict:** six layers each, before the first update. In which of them are the gradients of the
 # last layers much larger than those of the first?
@@ -409,7 +410,7 @@ print("last decoder layer / first:", {name: round(float(x), 1) for name, x in gr
 assert growth["post"] > growth["pre"]
 
 # %% [markdown]
-# Post-LN: the last layers shout. That is why the paper must begin with a tiny learning rate.
+# Post-LN. That is why the paper must begin with a tiny learning rate.
 #
 # ## 3.3 The feed-forward network
 #
@@ -576,7 +577,7 @@ print(f"NumPy − Keras: {np.abs(by_hand - whole).max():.0e}")
 assert np.allclose(by_hand, whole, atol=1e-3)
 
 # %% [markdown]
-# A few dozen lines of NumPy are the whole network. All else is speed, training and search.
+# A few dozen lines of NumPy are the whole network. The rest is speed, training and search.
 
 # %% [markdown]
 # ## Table 3: where are the parameters?
@@ -715,8 +716,8 @@ assert np.allclose(smoothed_loss(few, np.array([[1, 2, 3, 4, 5]]), 0.1), ours, a
 #
 # ### What should the first loss be, and divided by what?
 #
-# **Predict:** a fresh model with V tokens. Its first loss? And what do ten columns of padding do to
-# an accuracy?
+# **Predict:** a new model with V tokens. What is its first loss? And what do ten columns of
+# padding do to an accuracy?
 
 # %%
 fresh = kt.build(config)
@@ -745,13 +746,13 @@ assert abs(first_loss - np.log(V)) < 1
 assert large > 2 * first_loss
 
 # %% [markdown]
-# Loss and accuracy are sums over real tokens, divided by their number. Padding counts for nothing.
+# Loss and accuracy are sums over real tokens, divided by their number. Padding does not count.
 
 # %% [markdown]
 # ## 6.1 Beam search
 #
-# Greedy search takes the best next token. Beam search keeps the W best beginnings. A score is
-# log P / ((5 + length) / 6)^α: a plain log P would favour short outputs.
+# Greedy search takes the best next token. Beam search keeps the W best hypotheses. A score is log
+# P / ((5 + length) / 6)^α: a plain log P would favour short outputs.
 
 
 # %% tags=["reference"]
@@ -821,8 +822,8 @@ for line in ["I love you", "She is reading a book."]:
 # out. Which of the cross-attention's outputs change?
 #
 # <details><summary>Answer</summary>
-# None. The encoder's outputs are shuffled too, and a weighted mean does not know the order of its
-# terms.
+# None. The encoder's outputs are shuffled too, and a weighted mean does not depend on the order of
+# its terms.
 # </details>
 
 # %%
@@ -835,7 +836,8 @@ assert np.allclose(straight, shuffled, atol=1e-5)
 print("the same outputs")
 
 # %% [markdown]
-# **2.** A Pre-LN model of 64 features is built with 8 heads instead of 4. How many weights more?
+# **2.** A Pre-LN model of 64 features is built with 8 heads instead of 4. How many more weights
+# has it?
 #
 # <details><summary>Answer</summary>
 # None: the heads share the width. Only the width of one head changes, 16 to 8.
@@ -865,8 +867,9 @@ assert counts[0] == counts[1]
 # log-probability?
 #
 # <details><summary>Answer</summary>
-# Greedy search. A wider beam usually finds a higher one. There is no guarantee: the greedy path can
-# leave a beam for a while, and it may have come back to the top. The cell compares one sentence.
+# Greedy search. A wider beam usually finds a higher one. There is no guarantee: the hypothesis of
+# greedy search can drop out of the beam, although it would be the best in the end. The cell
+# compares one sentence.
 # </details>
 
 # %%

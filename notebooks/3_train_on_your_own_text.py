@@ -2,8 +2,8 @@
 # # 3 Train on your own text
 #
 # From two text files to a BLEU score: this notebook looks at the data, trains, is interrupted,
-# resumes, measures, and then looks for the mistakes that a falling loss hides. At the end the model
-# moves to a second, much smaller subject (*fine-tuning*).
+# resumes, measures, and then looks for the mistakes that a falling loss hides. At the end the
+# model is adapted to a second, much smaller domain (*fine-tuning*).
 #
 # The text is English and Chinese, part of the corpus in the package, so nothing is downloaded. It
 # is written to files first, the way yours would be: **replace the files and the rest stays the
@@ -82,7 +82,7 @@ def shell(command, status=0, interrupt_at=None):
 #
 # ## 1 Two files, line by line
 #
-# Parallel text is two files. Line 17 of the one is the translation of line 17 of the other. Three
+# Parallel text is two files. Line 17 of one is the translation of line 17 of the other. Three
 # pairs of files are needed: *train* to learn from, *dev* to see progress, *test* for the score at
 # the end.
 #
@@ -138,7 +138,7 @@ assert not {english for english, _ in general["train"]} & {
 
 # %% [markdown]
 # **Your own text.** Put `train.xx`, `train.yy`, `dev.xx`, `dev.yy`, `test.xx`, `test.yy` into
-# `data/` and write your two codes in place of `en` and `zh` below. From Google Drive:
+# `data/` and write your two codes instead of `en` and `zh` below. From Google Drive:
 #
 # ```python
 # from google.colab import drive
@@ -180,8 +180,7 @@ print("   Chinese", int(np.median(lengths[:, 1])), lengths[:, 1].max())
 assert correlations[0] > 0.5 > 0.2 > abs(correlations[1])
 
 # %% [markdown]
-# The two histograms of lengths would be the same for both: they do not see the shift. The
-# correlation does.
+# The two histograms of lengths would be the same for both: only the correlation shows the shift.
 #
 # ## 3 From text to tokens
 #
@@ -202,17 +201,17 @@ for text in (MINE, "The triceratops is happy.", "I like you 😀.", "我喜欢�
     assert tokenizer.source.decode([ids]) == [text]  # nothing is lost
 
 # %% [markdown]
-# `▁` marks a space before the piece. *triceratops* falls apart into short pieces, the emoji into
-# its four bytes: with byte fallback no text is unknown, and decoding returns exactly what went in.
-# One vocabulary serves both languages, so one embedding matrix can serve all three places (section
-# 3.4 of the paper).
+# `▁` marks a space before the piece. *triceratops* is split into short pieces, the emoji into its
+# four bytes: with byte fallback no text is unknown, and decoding returns exactly what went in. One
+# vocabulary serves both languages, so one embedding matrix can serve all three places (section 3.4
+# of the paper).
 #
-# If your own sentence falls apart into single letters, your vocabulary is too small or was learned
+# If your own sentence is split into single letters, your vocabulary is too small or was learned
 # from another kind of text.
 #
 # ## 4 Train, and be interrupted
 #
-# A small network: two layers on each side, 128 wide. Sessions in Colab end without asking, and so
+# A small network: two layers on each side, 128 wide. Sessions in Colab end without warning, and so
 # does this one: SIGTERM arrives in the middle.
 #
 # **Predict:** With V tokens in the vocabulary and random weights, what is the first loss? And how
@@ -236,7 +235,7 @@ shell(
 )
 
 # %% [markdown]
-# The run saved its weights, the optimizer and its place in the data before it ended. First, the
+# The run saved its weights, the optimizer and the position in the data before it ended. First, the
 # answers to the question:
 
 # %%
@@ -271,12 +270,12 @@ assert abs(first_loss - math.log(V)) < 1
 assert WARMUP < STEPS  # else the learning rate only rises
 
 # %% [markdown]
-# Random weights know nothing, so every token has about the probability 1/V, and the loss is about
-# ln V. A first loss of 50 means wrongly scaled weights; a first loss far below ln V means that the
-# labels leak.
+# With random weights every token has a probability of about 1/V, and the loss is about ln V. A
+# first loss of 50 means wrongly scaled weights; a first loss far below ln V means that the labels
+# leak.
 #
-# Count the warm-up in epochs too. The paper's 4,000 steps are a twentieth of its training; on a
-# small corpus they may be longer than the whole run, and then the rate only rises.
+# Count the warm-up in epochs too. The paper's 4,000 steps are 4 % of its training; on a small
+# corpus they may be longer than the whole run, and then the rate only rises.
 #
 # ## 5 Three pairs from inside a batch
 #
@@ -304,8 +303,8 @@ assert np.all((batch["labels"] == 3).sum(axis=1) == 1)  # 3: one end token in ea
 assert np.all(batch["target"][:, 1:][real[:, 1:]] == batch["labels"][:, :-1][real[:, 1:]])
 
 # %% [markdown]
-# All of them. With swapped languages the loss falls as well, only the translations are nonsense; a
-# published example had this mistake, and nobody saw it from its curve.
+# All of them. With swapped languages the loss falls as well, only the translations are nonsense. A
+# published example had this mistake, and its curve did not show it.
 #
 # ## 6 Four sentences, three times
 #
@@ -359,7 +358,7 @@ look("runs/first", "interrupted")
 #
 # ## 7 Resume
 #
-# **Predict:** The optimizer, the learning rate, the place in the data and the dropout: which of
+# **Predict:** The optimizer, the learning rate, the position in the data and the dropout: which of
 # them must be restored so that the run equals one without interruption?
 
 # %%
@@ -454,9 +453,9 @@ assert bleus["13a"] < bleus["zh"]
 
 # %% [markdown]
 # The same lines, three scores. `13a` splits at spaces, so a Chinese sentence is one or two words;
-# BLEU counts runs of up to four words, finds not one of length four, and is 0. `zh` separates the
-# characters. `evaluate` takes it for Chinese and prints the signature: a BLEU without its signature
-# cannot be compared.
+# BLEU counts n-grams of up to four words, finds no 4-gram, and is 0. `zh` separates the
+# characters. `evaluate` takes it for Chinese and prints the signature: a BLEU without its
+# signature cannot be compared.
 #
 # A score this high does not mean that the model knows Chinese. The corpus comes from sentence
 # patterns, and the test set has the same patterns with other words. On real text of this size,
@@ -509,17 +508,17 @@ if not QUICK:
     assert list(rise.values())[-1] > 1
 
 # %% [markdown]
-# At the end another's source is worse than none: the model believes it. If the loss of *your* model
-# does not rise, its lines are not paired, or it has had far too few updates; its sign is the same
-# translation for every input.
+# At the end the source of another sentence is worse than none: the model relies on it. If the loss
+# of *your* model does not rise, its lines are not paired, or it has had far too few updates. The
+# symptom is the same translation for every input.
 #
 # ### Loss good, BLEU bad
 #
 # During training the decoder reads the *right* previous words (teacher forcing). When it
 # translates, it reads its own.
 #
-# **Predict:** At a checkpoint, 60 of 100 tokens are predicted right after the right beginning. What
-# share of sentences of six tokens comes out right?
+# **Predict:** At a checkpoint, 60 of 100 tokens are predicted correctly after a correct prefix.
+# What share of six-token sentences is completely correct?
 
 # %%
 forced, model = [], kt.build(run.config.model)
@@ -545,8 +544,8 @@ for step, accuracy in zip(at, forced, strict=True):
 assert forced[0] > bleu_at[at[0]]
 
 # %% [markdown]
-# Mistakes multiply: 0.6 to the sixth is 5 of 100 sentences. A loss that looks fine can go with a
-# BLEU of 0, so `train` prints both at each checkpoint.
+# The probabilities multiply: 0.6 to the power of 6 is 5 of 100 sentences. A loss that looks fine
+# can come with a BLEU of 0, so `train` prints both at each checkpoint.
 #
 # ### A wider beam, a worse translation
 #
@@ -577,8 +576,8 @@ if not QUICK:  # with quick sizes no beam knows when to stop
 # %% [markdown]
 # Longer hypotheses have smaller probabilities, so the search prefers short ones, and a wider
 # search finds more of them. Greedy search has the opposite weakness here: it may repeat itself and
-# miss the end. The best beam lies between, and the length penalty (α = 0.6 by default) corrects
-# the rest. A well trained model shows little of this: try `weights_files[-1]`.
+# miss the end. The best beam is in between, and the length penalty (α = 0.6 by default) corrects
+# the rest. A well-trained model shows little of this: try `weights_files[-1]`.
 #
 # ### Padding must not matter
 #
@@ -602,7 +601,7 @@ assert max(kept) - min(kept) < 1e-4
 #
 # ## 11 Too little text
 #
-# Now the second subject: 400 sentences with cities. First the obvious way, a model of its own.
+# Now the second domain: 400 sentences with cities. First the obvious way, a separate model.
 #
 # **Predict:** Draw the two curves before you see them: training loss and dev loss over many epochs
 # of 400 sentences.
@@ -624,7 +623,7 @@ shell(
 
 # %% [markdown]
 # Then **fine-tuning**: `--init_from` takes weights and vocabulary of the first run, with a fresh
-# optimizer. The rate is lower: the weights are good already.
+# optimizer. The learning rate is lower: the weights are good already.
 
 # %%
 shell(
@@ -663,14 +662,14 @@ if not QUICK:
     assert last["cities-alone", "train"] < last["cities-alone", "dev"] / 2
 
 # %% [markdown]
-# Alone, the model learns its 400 sentences by heart: the training loss goes to 0, the dev loss
-# stops far above it, or even rises again. That gap is *overfitting*. Remedies: more text, more
-# dropout, an earlier stop (`--train.patience`), or weights that already know something.
+# The separate model memorises its 400 sentences: the training loss goes to 0, the dev loss stops
+# far above it, or even rises again. That gap is *overfitting*. Remedies: more text, more dropout,
+# an earlier stop (`--train.patience`), or pretrained weights.
 #
 # ## 12 What did it cost?
 #
-# **Predict:** The fine-tuned model reads only sentences about cities now. What has become of its
-# general BLEU?
+# **Predict:** The fine-tuned model has last seen only sentences about cities. What is its general
+# BLEU now?
 
 # %%
 table = {}
@@ -701,9 +700,9 @@ if not QUICK:
     assert table["cities"][0] < table["first"][0]
 
 # %% [markdown]
-# Four hundred sentences were enough for the cities, since everything else was known. But the
-# general score has fallen: what is not practised is forgotten. The remedy is to mix: some general
-# pairs into the small corpus (exercise 3).
+# Four hundred sentences were enough for the cities, since the model knew everything else. But the
+# general score has fallen (*catastrophic forgetting*). The remedy is a mixture: add some general
+# pairs to the small corpus (exercise 3).
 
 # %%
 look("runs/cities", "fine-tuned", again=False)
@@ -729,8 +728,7 @@ if not QUICK:
 # <details><summary>Answer</summary>
 #
 # The three decoded pairs show it before any training. The loss does not: it falls as usual, since
-# translating into English can be learned as well. Dev loss and dev BLEU show it late and without a
-# reason.
+# translation into English can be learned as well. Dev loss and dev BLEU show it late, and not why.
 #
 # </details>
 #

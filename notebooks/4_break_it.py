@@ -5,10 +5,10 @@
 # divided by √d_k. Why? The surest way to find out is to leave one of them out, train, and look.
 #
 # This notebook trains one small network as in the paper, then three that lack one thing each, and
-# at last one of your own. A journal keeps the score.
+# finally one of your own. A table collects the results.
 #
-# Each part asks a question. Write down your guess before you run the cell below it. Guesses that
-# turn out wrong teach most.
+# Each part asks a question. Write down your guess before you run the cell below it. Wrong guesses
+# teach most.
 
 # %% tags=["skip-execution"]
 # Skip this cell where the package is installed. It replaces nothing that Colab ships; red lines
@@ -71,8 +71,7 @@ tf.get_logger().setLevel("ERROR")  # each run compiles its own functions; Tensor
 # Post-LN and sinusoids, as in the paper. Everything else is small: two layers on each side, 128
 # wide, four heads (so d_k is 32), short sentences of the built-in English-Chinese corpus.
 #
-# A fair experiment changes one thing. Data, their order, the seed and the number of steps stay the
-# same.
+# A fair experiment changes one thing. Data, data order, seed and number of steps stay the same.
 
 # %%
 STEPS, EVERY, LAYERS = (40, 20, 1) if QUICK else (400, 50, 2)
@@ -113,11 +112,11 @@ BASELINE = from_dict(
     }
 )
 
-journal = {}
+results = {}
 
 
 def train(variant):
-    """Train a variant, or continue it after an interruption; keep its curves in the journal."""
+    """Train a variant, or continue it after an interruption; keep its curves in the table."""
     folder = Path("runs") / re.sub("[^a-z0-9_]+", "-", variant.name.lower())
     print(f"{variant.name}: {dict(variant.changes) or 'as it is'}")
     failed = ""
@@ -130,14 +129,14 @@ def train(variant):
         lines = (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         found = [json.loads(line) for line in lines]
         records[name] = [record for record in found if "averaged" not in record]
-    journal[variant.name] = {"run": kt.Run.open(folder), "failed": failed, **records}
+    results[variant.name] = {"run": kt.Run.open(folder), "failed": failed, **records}
 
 
-def show_journal():
+def show_results():
     """Print the last loss and BLEU of each run, and the difference to the baseline."""
     print(f"{'':<20} {'loss':>6} {'':>7} {'BLEU':>6}")
-    base = journal["baseline"]["metrics"][-1]
-    for name, entry in journal.items():
+    base = results["baseline"]["metrics"][-1]
+    for name, entry in results.items():
         last = entry["metrics"][-1]
         loss = math.log(last["dev_perplexity"])
         more = loss - math.log(base["dev_perplexity"])
@@ -152,7 +151,7 @@ def curves(*names):
     """Draw dev loss and dev BLEU of some runs."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
     for name in names:
-        records = journal[name]["metrics"]
+        records = results[name]["metrics"]
         steps = [record["step"] for record in records]
         left.plot(
             steps, [math.log(record["dev_perplexity"]) for record in records], ".-", label=name
@@ -172,16 +171,16 @@ def curves(*names):
 train(Variant("baseline", {}))
 
 # %%
-VOCABULARY = journal["baseline"]["run"].config.model.target_vocabulary_size
+VOCABULARY = results["baseline"]["run"].config.model.target_vocabulary_size
 curves("baseline")
-show_journal()
-first = journal["baseline"]["steps"][0]["train_perplexity"]
+show_results()
+first = results["baseline"]["steps"][0]["train_perplexity"]
 print(
     f"\nloss of the first steps {math.log(first):.2f}, ln {VOCABULARY} = {math.log(VOCABULARY):.2f}"
 )
 assert abs(math.log(first) - math.log(VOCABULARY)) < 1.5
 if not QUICK:
-    assert journal["baseline"]["metrics"][-1]["dev_bleu"] > 15
+    assert results["baseline"]["metrics"][-1]["dev_bleu"] > 15
 
 # %% [markdown]
 # The loss here is the plain negative log-likelihood, without label smoothing, so that all runs can
@@ -201,14 +200,14 @@ train(Variant("no positions", {"model.positions": "none"}))
 
 # %%
 curves("baseline", "no positions")
-show_journal()
+show_results()
 
 # %% [markdown]
 # Not 0, and perhaps not even worse: compare the last columns. Two things make up for the lost
 # order. The causal mask still orders the decoder, which learns what Chinese sentences look like;
-# and few bags of short English words allow two sentences. At first the network is even rid of a
-# disturbance: a position vector is 0.7 times as long as the embedding that it is added to. On real
-# text the order counts: Shaw et al. (2018) had 12.5 BLEU without positions and 25.8 with.
+# and few bags of short English words allow two sentences. At first positions even disturb: the
+# norm of a position vector is 0.7 times that of the embedding that it is added to. On real text
+# the order counts: Shaw et al. (2018) had 12.5 BLEU without positions and 25.8 with.
 #
 # A curve cannot tell "does not need it yet" from "has it". A test made for the question can. Each
 # source of the dev set is shuffled; only its end token stays last.
@@ -222,7 +221,7 @@ generator = np.random.default_rng(0)
 
 def loss(name, shuffle):
     """Return the loss of a run's best weights on the dev set, in nats per token."""
-    run = journal[name]["run"]
+    run = results[name]["run"]
     model, batch = load_model(run, run.best_weights), dev_batch(run, SENTENCES)
     source = batch.source.copy()
     for row in source if shuffle else ():
@@ -256,7 +255,7 @@ if not QUICK:
 sources = ["Tom is taller than Lucy.", "Lucy is taller than Tom."]
 targets = ["汤姆比露西高。", "露西比汤姆高。"]
 for name in losses:
-    scores = kt.Translator.from_run(journal[name]["run"].path).score(
+    scores = kt.Translator.from_run(results[name]["run"].path).score(
         [source for source in sources for _ in targets], targets * 2
     )
     table = np.array([score.log_probability for score in scores]).reshape(2, 2)
@@ -301,12 +300,12 @@ train(Variant("no warm-up", {"train.warmup": "none"}))
 
 # %%
 curves("baseline", "no warm-up")
-show_journal()
+show_results()
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
 for name in ("baseline", "no warm-up"):
-    steps = journal[name]["steps"]
+    steps = results[name]["steps"]
     at = [record["step"] for record in steps]
     left.plot(at, [math.log(record["train_perplexity"]) for record in steps], label=name)
     right.plot(at, [record["gradient_norm"] for record in steps], label=name)
@@ -314,15 +313,15 @@ left.set(title="training loss, nats per token", xlabel="step")
 right.set(title="gradient norm", xlabel="step", yscale="log")
 left.legend(frameon=False)
 plt.show()
-rates = [record["learning_rate"] for record in journal["no warm-up"]["steps"]]
+rates = [record["learning_rate"] for record in results["no warm-up"]["steps"]]
 assert rates[0] == max(rates)
 
 # %% [markdown]
 # The first steps do the damage, and the rest of the run does not repair it. The loss falls fast at
-# first, faster than with warm-up, then stays near that of a network that knows only how frequent
-# each token is. The gradient norm gives no alarm: it is even smaller, since the network sits at a
-# flat place. Xiong et al. (2020) saw the same on IWSLT14 with Post-LN: 8.45 BLEU without warm-up,
-# about 34 with. Pre-LN does without (exercise 2), one reason why most later models use it.
+# first, faster than with warm-up, then stays near that of a unigram model. The gradient norm gives
+# no alarm: it is even smaller, since the network sits at a flat place. Xiong et al. (2020) saw the
+# same on IWSLT14 with Post-LN: 8.45 BLEU without warm-up, about 34 with. Pre-LN needs no warm-up
+# (exercise 2), one reason why most later models use it.
 #
 # ## 3 No √d_k
 #
@@ -338,19 +337,19 @@ train(Variant("no √d_k", {"model.ablation": "unscaled_attention"}))
 
 # %%
 curves("baseline", "no √d_k")
-show_journal()
+show_results()
 
 
 # %%
 def checkpoints(name):
     """Return the weights files of a run by step; None stands for the initial weights."""
-    files = (journal[name]["run"].path / "best").glob("*.weights.h5")
+    files = (results[name]["run"].path / "best").glob("*.weights.h5")
     return {0: None} | dict(sorted((int(path.name.split(".")[0]), path) for path in files))
 
 
 entropies = {}
 for name in ("baseline", "no √d_k"):
-    run = journal[name]["run"]
+    run = results[name]["run"]
     batch = dev_batch(run, SENTENCES)
     entropies[name] = {
         step: attention_entropies(load_model(run, weights), batch)
@@ -397,14 +396,14 @@ train(MINE)
 
 # %%
 curves("baseline", MINE.name)
-show_journal()
+show_results()
 
 
 # %%
 figure, axes = plt.subplots(figsize=(4.2, 4))
 axes.plot([0, 1], [0, 1], color="gray", linestyle=":")
 for name in ("baseline", MINE.name):
-    run = journal[name]["run"]
+    run = results[name]["run"]
     curve = reliability(load_model(run, run.best_weights), dev_batch(run, SENTENCES))
     error = calibration_error(curve)
     filled = [row for row in zip(*curve.values(), strict=True) if row[2] >= 10]
@@ -417,16 +416,17 @@ plt.show()
 assert 0 <= error <= 1
 
 # %% [markdown]
-# Points below the dotted line are too sure of themselves, points above it too modest. A smoothed
-# model keeps a tenth of its probability in reserve. Müller et al. (2019) found it better calibrated
-# on real text, where models tend to be too sure: an error of .019 in place of .056. After a short
-# run on sentence patterns a model is rather too modest, and there the reserve makes it worse. Loss
-# and BLEU hardly differ: the paper's gain was half a BLEU point.
+# Points below the dotted line are overconfident, points above it underconfident. Label smoothing
+# takes a tenth of the probability from the label. Müller et al. (2019) found smoothed models
+# better calibrated on real text, where models tend to be overconfident: a calibration error of
+# .019 instead of .056. After a short run on sentence patterns a model is rather underconfident,
+# and smoothing makes that worse. Loss and BLEU hardly differ: the paper's gain was half a BLEU
+# point.
 #
 # ## The laboratory
 #
 # These were single runs: a difference below 1 BLEU may be chance. The laboratory of the package
-# trains each variant with several seeds, goes on after an interruption, and writes a report with
+# trains each variant with several seeds, continues after an interruption, and writes a report with
 # curves and what the literature expects:
 #
 # ```sh
@@ -470,10 +470,10 @@ assert isinstance(own, Experiment)
 #
 # <details><summary>Answer</summary>
 #
-# Without the residual connections every layer *replaces* its input. Attention averages, so the rows
-# become more alike with each layer, and the positions fade, since they came in only at the bottom.
-# With one layer the network still learns something; with more it soon knows only how frequent each
-# token is.
+# Without the residual connections every layer *replaces* its input. Attention averages, so the
+# rows become more alike with each layer, and the positions fade, since they came in only at the
+# bottom. With one layer the network still learns something; with more it is soon no better than a
+# unigram model.
 #
 # </details>
 #
@@ -499,7 +499,7 @@ assert isinstance(own, Experiment)
 # </details>
 #
 # **4.** Train the baseline with `{"train.seed": 2}` and compare. Which of the differences in your
-# journal would you still believe?
+# table would you still believe?
 #
 # <details><summary>Answer</summary>
 #

@@ -74,7 +74,8 @@ def normal(*shape):
 #
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V$$
 #
-# **Look for:** where is the division, and why there? What happens to a query that may look nowhere?
+# **Look for:** where is the division, and why there? What happens to a query that may attend to
+# nothing?
 
 # %%
 show(attention.scaled_dot_product_attention)
@@ -96,7 +97,7 @@ assert np.allclose(expected, output, atol=1e-5)
 # $$\mathrm{MultiHead}(Q, K, V) = \mathrm{Concat}(\mathrm{head}_1, …, \mathrm{head}_h)W^O, \quad
 # \mathrm{head}_i = \mathrm{Attention}(QW_i^Q, KW_i^K, VW_i^V)$$
 #
-# **Look for:** the six movements project → reshape → transpose → attend → transpose → reshape.
+# **Look for:** the six steps project → reshape → transpose → attend → transpose → reshape.
 
 # %%
 show(attention.MultiHeadAttention.call)
@@ -190,8 +191,8 @@ assert np.isclose(np.std(post[0, 0]), 1, atol=1e-3)
 assert (pre.numpy() == wide.numpy()).all()
 
 # %% [markdown]
-# Pre-LN leaves a straight way from the first layer to the last. So a Pre-LN stack needs one more
-# LayerNorm at its end.
+# In Pre-LN no normalization interrupts the residual path from the first layer to the last. So the
+# stack needs one more LayerNorm at its end.
 #
 # ## 3.1 A layer, a stack, figure 1
 
@@ -370,7 +371,7 @@ for step in (1, 4_000, 100_000):
     assert np.isclose(float(schedule(step - 1)), paper, rtol=1e-5)  # Keras counts from 0
 
 # %% [markdown]
-# The paper's Adam has β₂ = 0.98 and ε = 1e-9. Keras' defaults are 0.999 and 1e-7: say it.
+# The paper's Adam has β₂ = 0.98 and ε = 1e-9. Keras' defaults are 0.999 and 1e-7, so set both.
 #
 # ## 5.4 Label smoothing
 
@@ -462,8 +463,8 @@ assert QUICK or exact > 0.95
 # whatever its value?
 #
 # <details><summary>Answer</summary>
-# That of the keys. It adds q · b to all scores of a row, and a softmax does not see what is added
-# to all of them.
+# That of the keys. It adds q · b to all scores of a row, and a constant in all scores does not
+# change a softmax.
 # </details>
 
 # %%

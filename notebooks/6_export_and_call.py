@@ -5,8 +5,8 @@
 # sends a sentence and wants a sentence back. In between lies the **SavedModel**: tokenizer,
 # network and beam search in one graph that needs neither Python nor this package.
 #
-# This notebook takes the model that comes with the package, exports it, serves it, and calls it
-# the way a program would.
+# This notebook takes the model that comes with the package, exports it, serves it, and calls it as
+# a program would.
 #
 # **Afterwards you can** read the signatures of a SavedModel, write a request by row and by column,
 # tell apart the errors that come back, draw an alignment, measure latency, and start TensorFlow
@@ -87,8 +87,8 @@ shell(
 )
 
 # %% [markdown]
-# `builtin:phrasebook` is the model of the package. Your own run folder stands in its place:
-# `--run runs/en-de`.
+# `builtin:phrasebook` is the model of the package. Put your own run folder in its place: `--run
+# runs/en-de`.
 #
 # **Predict:** The run has about 1.3 million weights of four bytes. How large will the largest
 # file be, and which file holds the vocabulary?
@@ -114,7 +114,7 @@ assert not list(version.rglob("*.model"))  # no vocabulary file: it is a constan
 # folder is copied.
 #
 # The folder is called `1` because it is version 1 of the model `en-zh`. The next export becomes
-# `2`, and a server changes to it without losing a request.
+# `2`, and a server switches to it without losing a request.
 #
 # ## 2 What can be asked: signatures
 #
@@ -145,8 +145,8 @@ for name, function in sorted(loaded.signatures.items()):
 # Every first dimension is the batch; a `?` may be any number. `attention` is (batch, target pieces,
 # source pieces), padded with 0 to the longest row of the batch.
 #
-# Strings go in and strings come out. The graph does the rest, and does it as the Python code of the
-# package would:
+# Strings go in and strings come out. The graph does the rest, exactly as the Python code of the
+# package does:
 
 # %%
 sentences = ["I love you.", "My brother wants to buy a new car tomorrow."]
@@ -174,8 +174,8 @@ assert not any(name.startswith("PyFunc") for name in operations)  # no Python is
 # %% [markdown]
 # ## 3 A server
 #
-# The local server has the REST interface of TensorFlow Serving. It starts in a process of its own;
-# a model needs some seconds to load.
+# The local server has the REST interface of TensorFlow Serving. It starts in a separate process;
+# loading a model takes some seconds.
 #
 # **Predict:** A client calls while the model is still loading. What should it get: a wait, an
 # empty answer, or an error?
@@ -229,7 +229,7 @@ assert seen[-1] == (200, "AVAILABLE")
 assert len(seen) > 1  # the first calls came too early
 
 # %% [markdown]
-# Too early is an error, at once: the client decides whether to wait. A program that watches over
+# Too early is an error, at once: the client decides whether to wait. A program that monitors
 # servers asks this address, and sends requests only when it says `AVAILABLE`.
 #
 # Open the address of the server in a browser to see its page: translations, their attention and
@@ -302,11 +302,11 @@ assert abs(alone["score"] - together["score"]) < 1e-4  # rounding; nothing of th
 # %% [markdown]
 # - A blank line stays blank, with score 0. Line numbers of a file stay as they are.
 # - The emoji is not in the vocabulary. The tokenizer spells it as four bytes, so the request is
-#   valid; the model never saw these bytes, so nobody promises what it makes of them.
-# - A text that is too long is cut, and `truncated` says so. The model knows sentences: split a text
-#   before you send it.
+#   valid; the model never saw these bytes, so its translation of them is unpredictable.
+# - A text that is too long is truncated, and `truncated` says so. The model knows sentences: split
+#   a text before you send it.
 # - Neighbours do not matter: alone and in a batch the sentence has the same translation, since the
-#   mask hides the filling.
+#   mask hides the padding.
 #
 # ## 6 Errors that come back
 #
@@ -344,7 +344,7 @@ assert call(f"{MODEL}:predict", by_row)[0] == 200  # the server is unharmed
 # *you* give.
 #
 # **Predict:** Below is a right translation, one with a wrong word, and one without its last
-# character. Which one does the model like least?
+# character. To which one does the model give the lowest probability?
 
 # %%
 source = "I love you."
@@ -384,7 +384,7 @@ assert best["scores"] == sorted(best["scores"], reverse=True)
 #
 # ## 8 Where did it look?
 #
-# `align` returns the cross-attention of the last layer but one, averaged over its heads.
+# `align` returns the cross-attention of the penultimate layer, averaged over its heads.
 #
 # **Predict:** English puts *tomorrow* last, Chinese puts 明天 near the front. What will the map
 # look like: a diagonal?
@@ -410,7 +410,7 @@ assert np.allclose(attention.sum(axis=1), 1, atol=1e-4)
 # The row of 明天 looks to the end of the sentence: the order has changed, and the map shows it.
 #
 # Read such maps with care. Some weight rests on the end token or the full stop, where there is
-# nothing to translate: a head that has no use for a step puts its weight there. That is why the
+# nothing to translate: a head that is not needed in a step puts its weight there. That is why the
 # second map leaves `</s>` out. And a map shows where information may have come *from*, not why a
 # word was chosen.
 #
@@ -472,9 +472,9 @@ assert times["32 in one request"] < 32 * times["1 sentence"]
 
 # %% [markdown]
 # A batch is much cheaper than its sentences one by one: each step of the search multiplies one
-# large matrix in place of 32 small ones. Requests that come at the same time profit too: the server
-# waits for a moment and puts them into one batch (*dynamic batching*). So send what you have in one
-# request, and do not fear many callers.
+# large matrix instead of 32 small ones. Simultaneous requests profit too: the server waits for a
+# moment and puts them into one batch (*dynamic batching*). So send all your texts in one request,
+# and do not worry about many clients.
 #
 # ## 10 TensorFlow Serving
 #
@@ -488,7 +488,7 @@ print('    -v "$PWD/export/models:/models:ro" -e MODEL_NAME=en-zh tensorflow/ser
 # %% [markdown]
 # Port 8501 takes the requests of this notebook, unchanged. Port 8500 takes **gRPC**: the same
 # signatures as binary messages (`PredictionService.Predict`), less to parse for large tensors.
-# `export/grpc_client.py` in the repository is a complete client. Its heart:
+# `export/grpc_client.py` in the repository is a complete client. Its core:
 #
 # ```python
 # stub = prediction_service_pb2_grpc.PredictionServiceStub(grpc.insecure_channel("localhost:8500"))
@@ -529,7 +529,7 @@ else:
         print(f"tensorflow_model_server ended with status {real.returncode}: {last}")
 
 # %% [markdown]
-# At last, stop the local server. It finishes the requests that it has accepted.
+# Finally, stop the local server. It finishes the requests that it has accepted.
 
 # %%
 server.terminate()
@@ -570,13 +570,14 @@ assert server.returncode in (0, 143, -15)
 # </details>
 #
 # **3.** Export the model once more while the server runs. Which version answers, and what happens
-# to a request that is under way?
+# to a request in progress?
 #
 # <details><summary>Answer</summary>
 #
 # The new folder is `2`; it appears under its name only when it is complete. The server sees it
-# within a second or two, loads it beside version 1, answers what is under way with version 1 and
-# new requests with version 2, then frees version 1. `GET` of the model's address shows both states.
+# within a second or two, loads it beside version 1, answers requests in progress with version 1
+# and new ones with version 2, then frees version 1. `GET` of the model's address shows both
+# states.
 #
 # </details>
 #
@@ -586,7 +587,7 @@ assert server.returncode in (0, 143, -15)
 # <details><summary>Answer</summary>
 #
 # The encoder runs once, the decoder once for each token of the translation. Beam 4 keeps four
-# hypotheses, so each step has four rows in place of one. With one sentence the rows hardly fill the
+# hypotheses, so each step has four rows instead of one. With one sentence the rows hardly fill the
 # processor, and the steps cost nearly the same; with 32 sentences they do, and beam 1 is clearly
 # faster.
 #
