@@ -41,7 +41,7 @@ def probe_block(model: keras.Model, tokenizer: Tokenizer) -> str:
 
         layer.self_attention_connection(outputs[count - 1].value, sublayer=attend)
         rows.append([f"layer {count}", _percent(outputs[count].value), _percent(alone[-1])])
-    return table(["after", "probe, % right", "of its self-attention alone"], rows)
+    return table(["after", "probe accuracy, %", "self-attention alone, %"], rows)
 
 
 def sentences(tokenizer: Tokenizer) -> tf.Tensor:
