@@ -108,10 +108,7 @@ def heads_figure(statistics: Sequence[HeadStatistics]) -> Picture:
         figure = Picture(figsize=(width, height), dpi=110)
         y = 0.35
         for kind, (layers, heads) in sizes.items():
-            bottom = 1 - (y + 0.5 * layers) / height
-            axes = figure.add_axes(
-                (0.75 / width, bottom, 1.35 * heads / width, 0.5 * layers / height)
-            )
+            axes = figure.add_axes_inches(0.75, y, 1.35 * heads, 0.5 * layers)
             own = [each for each in statistics if each.kind == kind]
             _draw_heads(axes, own, ATTENTION_KINDS[kind].title, layers, heads)
             y += 0.5 * layers + 0.65

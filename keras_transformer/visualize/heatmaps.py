@@ -38,6 +38,12 @@ class Picture(Figure):
     def __init__(self, *sizes: Any, layout: Any = "none", **options: Any) -> None:
         super().__init__(*sizes, layout=layout, **options)
 
+    def add_axes_inches(self, x: float, y: float, width: float, height: float) -> Axes:
+        """Add axes of a size, at a position from the left and the top of the figure, in inches."""
+        total_width, total_height = self.get_size_inches()
+        bottom = 1 - (y + height) / total_height
+        return self.add_axes((x / total_width, bottom, width / total_width, height / total_height))
+
     def save(self, path: Path) -> None:
         """Write the picture atomically, in the format of the file's extension.
 
@@ -152,28 +158,12 @@ class _Layout(NamedTuple):
     def draw(self, figure: Picture, one: Heatmap, x: float, wide: float, high: float) -> None:
         """Draw at x inches from the left of a figure."""
         top = 1 - _TITLE / high
-        axes = figure.add_axes(
-            (
-                (x + self.left) / wide,
-                top - self.height / high,
-                self.width / wide,
-                self.height / high,
-            )
-        )
+        axes = figure.add_axes_inches(x + self.left, _TITLE, self.width, self.height)
         image = _draw(axes, np.asarray(one.weights, np.float32), one.difference)
         axes.set_title(one.title, fontsize=9, pad=4)
         _label(axes.yaxis, self.row_labels, self.size, 0)
         _label(axes.xaxis, self.column_labels, self.size, 90)
-        bar_height = min(self.height, 3.0)
-        bar = figure.add_axes(
-            (
-                (x + self.left + self.width + 0.12) / wide,
-                top - bar_height / high,
-                0.12 / wide,
-                bar_height / high,
-            )
-        )
-        figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
+        _add_colorbar(figure, image, x + self.left + self.width + 0.12, _TITLE, self.height)
         # From the top: on a low map the text may be longer than the map.
         figure.text((x + 0.08) / wide, top, one.row_axis, rotation=90, va="top", fontsize=9)
         figure.text(
@@ -224,36 +214,31 @@ def heatmap_grid(
         total_width = left + count * width + (count - 1) * _GAP + _COLORBAR
         total_height = top + len(maps) * height + (len(maps) - 1) * _GAP + bottom
         figure = Picture(figsize=(total_width, total_height), dpi=_DPI)
-
-        def place(x: float, y: float, wide: float, high: float) -> Axes:
-            """Add axes at inches from the left and the top."""
-            return figure.add_axes(
-                (
-                    x / total_width,
-                    1 - (y + high) / total_height,
-                    wide / total_width,
-                    high / total_height,
-                )
-            )
-
         for line, (maps_in_line, titles_in_line) in enumerate(zip(maps, titles, strict=True)):
-            for place_in_line, values in enumerate(maps_in_line):
-                x = left + place_in_line * (width + _GAP)
-                axes = place(x, top + line * (height + _GAP), width, height)
+            y = top + line * (height + _GAP)
+            for column, values in enumerate(maps_in_line):
+                x = left + column * (width + _GAP)
+                axes = figure.add_axes_inches(x, y, width, height)
                 image = _draw(axes, values, difference)
-                axes.set_title(titles_in_line[place_in_line], fontsize=9, pad=3)
-                _label(axes.yaxis, row_labels if not place_in_line else [], size, 0)
+                axes.set_title(titles_in_line[column], fontsize=9, pad=3)
+                _label(axes.yaxis, row_labels if not column else [], size, 0)
                 lowest = line == len(maps) - 1
                 _label(axes.xaxis, column_labels if lowest else [], size, 90)
-        bar = place(total_width - _COLORBAR + 0.2, top, 0.12, min(total_height - top - bottom, 3.0))
-        figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
-        middle = 1 - (top + (total_height - top - bottom) / 2) / total_height
+        inner = total_height - top - bottom
+        _add_colorbar(figure, image, total_width - _COLORBAR + 0.2, top, inner)
+        middle = 1 - (top + inner / 2) / total_height
         figure.text(0.08 / total_width, middle, row_axis, rotation=90, va="center", fontsize=9)
         center = (left + (total_width - left - _COLORBAR) / 2) / total_width
         figure.text(center, 0.08 / total_height, column_axis, ha="center", fontsize=9)
         if title:
             figure.text(0.12 / total_width, 1 - 0.12 / total_height, title, va="top", fontsize=10)
     return figure
+
+
+def _add_colorbar(figure: Picture, image: Any, x: float, y: float, height: float) -> None:
+    """Add a colour bar at a position in inches, at most 3 inches high."""
+    bar = figure.add_axes_inches(x, y, 0.12, min(height, 3.0))
+    figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
 
 
 def _font_size(cell: float) -> float:

@@ -44,9 +44,8 @@ def value_table(
         left = label_inches(left_labels, 8.5) + 0.3
         width, height = max(left + cell * columns + 0.15, 5.5), _ROW * rows + _HEAD
         figure = Picture(figsize=(width, height), dpi=110)
-        axes = figure.add_axes(
-            (left / width, 0.08 / height, cell * columns / width, _ROW * rows / height)
-        )
+        top = height - _ROW * rows - 0.08
+        axes = figure.add_axes_inches(left, top, cell * columns, _ROW * rows)
         colours = np.zeros((rows, columns))
         for row, column in np.ndindex(rows, columns):
             if column >= len(texts[row]):
