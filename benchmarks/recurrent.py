@@ -175,7 +175,8 @@ def gradient_norms(model: Any, length: int) -> dict[str, float]:
     width = transformer.source_embedding(model).d_model
     for number in range(max(1, VECTORS // batch)):
         vectors = tf.random.stateless_normal([batch, width], [3, number])
-        squares += [float(tf.reduce_mean(tf.reduce_sum(x**2, 1))) for x in pull_back(vectors)]
+        gradients = [x.numpy().astype("float64") for x in pull_back(vectors)]  # squares are small
+        squares += [(x**2).sum(axis=1).mean() for x in gradients]
     # Per output feature, so that models of different width compare.
     source, target = np.sqrt(squares / max(1, VECTORS // batch) / width)
     return {"source": float(source), "target": float(target)}
@@ -233,7 +234,8 @@ def plot(results: dict[str, list[Figures]], file: Path) -> None:
         left.plot(*points, "o-", color=colors[name], label=labels[name])
         own = [row for row in results["gradient"] if row["model"] == name]
         for side, style in (("source", "o-"), ("target", "s--")):
-            points = [row["length"] for row in own], [row[side] for row in own]
+            seen = [row for row in own if row[side]]  # 0 where float32 has nothing smaller
+            points = [row["length"] for row in seen], [row[side] for row in seen]
             label = f"{labels[name]}, first {side} token"
             right.plot(*points, style, color=colors[name], label=label)
     left.set(title=f"A training step, {TOKENS:,} tokens a side", ylabel="milliseconds")

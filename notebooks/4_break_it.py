@@ -69,8 +69,7 @@ tf.get_logger().setLevel("ERROR")  # each run compiles its own functions; Tensor
 # ## The baseline
 #
 # Post-LN and sinusoids, as in the paper. Everything else is small: two layers on each side, 128
-# wide, short sentences of the built-in English-Chinese corpus. There is **one head**, so that d_k
-# is 128 and √d_k has something to do.
+# wide, four heads (so d_k is 32), short sentences of the built-in English-Chinese corpus.
 #
 # A fair experiment changes one thing. Data, their order, the seed and the number of steps stay the
 # same.
@@ -96,15 +95,15 @@ BASELINE = from_dict(
             "encoder_layers": LAYERS,
             "decoder_layers": LAYERS,
             "d_model": 128,
-            "heads": 1,
+            "heads": 4,
             "d_ff": 256,
         },
-        "data": {"train": "data/train", "dev": "data/dev", "vocabulary_size": 1_000},
+        "data": {"train": "data/train", "dev": "data/dev", "vocabulary_size": 1_500},
         "train": {
             "max_steps": STEPS,
             "batch_tokens": 1_024,
             "warmup_steps": STEPS // 4,
-            "learning_rate_factor": 0.5,
+            "learning_rate_factor": 0.4,
             "checkpoint_every": EVERY,
             "keep_best": 100,  # the weights of each checkpoint, to look into them later
             "average": 1,
@@ -182,11 +181,12 @@ print(
 )
 assert abs(math.log(first) - math.log(VOCABULARY)) < 1.5
 if not QUICK:
-    assert journal["baseline"]["metrics"][-1]["dev_bleu"] > 40
+    assert journal["baseline"]["metrics"][-1]["dev_bleu"] > 15
 
 # %% [markdown]
 # The loss here is the plain negative log-likelihood, without label smoothing, so that all runs can
-# be compared. BLEU is high because the corpus is made of sentence patterns.
+# be compared. BLEU is still rising: the built-in model, trained for four minutes, reaches 97.
+# Short runs show how fast something is learned, not how well in the end; keep that in mind.
 #
 # ## 1 No positions
 #
@@ -204,12 +204,16 @@ curves("baseline", "no positions")
 show_journal()
 
 # %% [markdown]
-# Not 0. The causal mask still orders the decoder, which has learned what Chinese sentences look
-# like, and few bags of English words allow two sentences. Shaw et al. (2018) found the same on
-# real text: 12.5 BLEU without positions, 25.8 with.
+# Not 0, and perhaps not even worse: compare the last columns. Two things make up for the lost
+# order. The causal mask still orders the decoder, which learns what Chinese sentences look like;
+# and few bags of short English words allow two sentences. At first the network is even rid of a
+# disturbance: a position vector is 0.7 times as long as the embedding that it is added to. On real
+# text the order counts: Shaw et al. (2018) had 12.5 BLEU without positions and 25.8 with.
 #
-# Now the proof that the order is gone. Each source of the dev set is shuffled; only its end token
-# stays last. Before you run the cell: which loss stays the same?
+# A curve cannot tell "does not need it yet" from "has it". A test made for the question can. Each
+# source of the dev set is shuffled; only its end token stays last.
+#
+# **Predict:** which loss stays the same, to the last digit shown?
 
 # %%
 SENTENCES = 50 if QUICK else 300
@@ -242,7 +246,7 @@ plt.show()
 written, mixed = losses["no positions"]
 assert abs(written - mixed) < 1e-4  # the same number: the order is invisible
 if not QUICK:
-    assert losses["baseline"][1] > losses["baseline"][0] + 0.1
+    assert losses["baseline"][1] > losses["baseline"][0] + 0.05
 
 # %% [markdown]
 # Who is taller? Each source below goes with each translation. Without positions a network gives
@@ -314,18 +318,17 @@ rates = [record["learning_rate"] for record in journal["no warm-up"]["steps"]]
 assert rates[0] == max(rates)
 
 # %% [markdown]
-# The first steps do the damage. With Post-LN the gradients of the last layers are large at the
-# start, Adam's running sizes rest on a few batches, and the full rate throws the weights to a
-# place from which the network has to find back: for a long time it knows little more than how
-# frequent each token is. Xiong et al. (2020) saw the same on IWSLT14: 8.45 BLEU without warm-up,
-# about 34 with. Pre-LN does without (exercise 2), which is one reason why most later models use
-# it.
+# The first steps do the damage, and the rest of the run does not repair it. The loss falls fast at
+# first, faster than with warm-up, then stays near that of a network that knows only how frequent
+# each token is. The gradient norm gives no alarm: it is even smaller, since the network sits at a
+# flat place. Xiong et al. (2020) saw the same on IWSLT14 with Post-LN: 8.45 BLEU without warm-up,
+# about 34 with. Pre-LN does without (exercise 2), one reason why most later models use it.
 #
 # ## 3 No √d_k
 #
-# The dot product of two random vectors of width d_k has the variance d_k. With d_k = 128 scores
-# are about ±11, and a softmax over such scores gives nearly all weight to one key. There its
-# gradient is close to 0. Hence the division.
+# The dot product of two random vectors of width d_k has the variance d_k. Here d_k is 32 and scores
+# are about ±6, with the paper's 64 about ±8. A softmax over such scores gives nearly all weight to
+# one key, and there its gradient is close to 0. Hence the division.
 #
 # **Predict:** does the network without it learn nothing, learn more slowly, or learn as well? And
 # what is the entropy of its attention?
@@ -370,7 +373,13 @@ for part in ("encoder", "decoder", "cross"):
     assert without < with_root
 
 # %% [markdown]
-# @scale
+# Before training, attention without the root is sharp already, and in encoder and decoder it only
+# grows sharper: each query looks at one token, chosen by chance at the start, and a saturated
+# softmax hardly lets it look elsewhere. The loss still falls; the network learns, but late.
+#
+# Is the division indispensable? No: T5 leaves it out and draws W_Q smaller by √d_k. And how much it
+# matters depends on the other choices: Britz et al. (2017), with recurrent networks, lost little at
+# widths of 256 and 512 and 4 BLEU at 1,024. A longer run, or Pre-LN, makes the difference smaller.
 #
 # ## 4 Your own experiment
 #
@@ -408,7 +417,11 @@ plt.show()
 assert 0 <= error <= 1
 
 # %% [markdown]
-# @smoothing
+# Points below the dotted line are too sure of themselves, points above it too modest. A smoothed
+# model keeps a tenth of its probability in reserve. Müller et al. (2019) found it better calibrated
+# on real text, where models tend to be too sure: an error of .019 in place of .056. After a short
+# run on sentence patterns a model is rather too modest, and there the reserve makes it worse. Loss
+# and BLEU hardly differ: the paper's gain was half a BLEU point.
 #
 # ## The laboratory
 #

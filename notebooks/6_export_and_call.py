@@ -17,7 +17,7 @@
 # %% tags=["skip-execution"]
 # Skip this cell where the package is installed. It replaces nothing that Colab ships; red lines
 # about other packages are harmless.
-# %pip install "keras-translate[plots]"
+# %pip install "keras-translate[plots,serve]"
 
 # %% tags=["setup"]
 MINUTES = 2  # on two CPU cores
@@ -49,13 +49,14 @@ print(f"{len(gpus)} GPUs, {os.cpu_count()} CPU cores; about {MINUTES} min on two
 # %%
 import json
 import shlex
-import statistics
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from IPython.display import display
 
 from keras_transformer import visualize
 
@@ -397,11 +398,10 @@ print(row["translation"])
 
 pieces = row["target_pieces"], row["source_pieces"]
 with visualize.use_fonts():
-    visualize.heatmap(attention, *pieces, title="all pieces: each row sums to 1")
-    plt.show()
+    display(visualize.heatmap(attention, *pieces, title="all pieces: each row sums to 1"))
     words = attention[:-1, :-1] / attention[:-1, :-1].sum(axis=1, keepdims=True)
-    visualize.heatmap(words, *(side[:-1] for side in pieces), title="without </s>, scaled to 1")
-    plt.show()
+    without_end = [side[:-1] for side in pieces]
+    display(visualize.heatmap(words, *without_end, title="without </s>, scaled to 1"))
 
 assert attention.shape == (len(row["target_pieces"]), len(row["source_pieces"]))
 assert np.allclose(attention.sum(axis=1), 1, atol=1e-4)
@@ -432,13 +432,13 @@ def send(batch):
 
 
 def measure(action):
-    """Return the median of some rounds, in milliseconds."""
+    """Return the shortest of some rounds, in milliseconds: least disturbed by other programs."""
     seconds = []
-    for _ in range(rounds + 1):
+    for _ in range(rounds):
         start = time.perf_counter()
         action()
         seconds.append(time.perf_counter() - start)
-    return 1000 * statistics.median(seconds[1:])  # the first one warms up
+    return 1000 * min(seconds)
 
 
 def one_by_one():

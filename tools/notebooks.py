@@ -117,7 +117,7 @@ def execute(notebook: Notebook, folder: Path, python: Path, environment: dict[st
         variables = os.environ | {"IPYTHONDIR": temporary} | environment
         variables.pop("MPLBACKEND", None)  # the kernel's own shows figures
         try:
-            client.execute(env=variables)
+            client.execute(env=variables, cleanup_kc=True)  # else the kernel stays alive
         except CellExecutionError as error:
             raise NotebookError(str(error)) from error
     _refuse_warnings(notebook)

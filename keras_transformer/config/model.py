@@ -53,10 +53,6 @@ _RECURRENT = {
 class ModelConfig:
     """The network of "Attention Is All You Need"; the defaults are its base model (Table 3)."""
 
-    architecture: Architecture = "transformer"
-    """transformer: the paper; recurrent: bidirectional LSTM encoder, LSTM decoder with additive
-    attention (Bahdanau et al. 2015). It uses the vocabulary sizes, encoder_layers,
-    decoder_layers, d_model, dropout and embeddings; the other options keep their defaults."""
     source_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
     """Source vocabulary size; 0 takes the tokenizer's."""
     target_vocabulary_size: int = option(0, between(0, MAX_VOCABULARY_SIZE))
@@ -91,6 +87,10 @@ class ModelConfig:
     embeddings: Embeddings = "tied"
     """tied: source, target and output projection share one matrix (section 3.4); decoder:
     target and output projection share one; untied: three matrices."""
+    architecture: Architecture = "transformer"
+    """transformer: the paper; recurrent: bidirectional LSTM encoder, LSTM decoder with additive
+    attention (Bahdanau et al. 2015). It uses the vocabulary sizes, encoder_layers,
+    decoder_layers, d_model, dropout and embeddings; the other options keep their defaults."""
     attention: Attention = "plain"
     """Attention in training, with the same result: plain keeps the weights of all pairs of
     positions, so memory grows with the square of the length; blockwise recomputes them in the

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model import components
-from keras_transformer.model.layer_stack import ConfiguredLayer, LayerStack
+from keras_transformer.model.configured_layer import ConfiguredLayer
+from keras_transformer.model.layer_stack import LayerStack
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -1,8 +1,7 @@
-"""Base classes of encoder, decoder and their layers, built from a whole `ModelConfig`."""
+"""Base class of encoder and decoder: N layers of one class."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import keras
@@ -10,24 +9,9 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model import components
+from keras_transformer.model.configured_layer import ConfiguredLayer
 from keras_transformer.model.kernels.gradient_checkpointing import checkpointed
 from keras_transformer.model.kernels.normalization import LayerNormalization
-
-
-class ConfiguredLayer(keras.layers.Layer):
-    """A layer whose first argument is the model's configuration.
-
-    Args:
-        config: The configuration, or its fields as a dictionary, as in saved models.
-        kwargs: Arguments of `keras.layers.Layer`.
-    """
-
-    def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.config = ModelConfig.of(config)
-
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"config": dataclasses.asdict(self.config)}
 
 
 class LayerStack(ConfiguredLayer):

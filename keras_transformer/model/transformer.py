@@ -9,10 +9,10 @@ import keras
 
 from keras_transformer.config import ConfigError, ModelConfig
 from keras_transformer.model import components
+from keras_transformer.model.configured_layer import ConfiguredLayer
 from keras_transformer.model.decoder import Decoder
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.encoder import Encoder
-from keras_transformer.model.layer_stack import ConfiguredLayer
 from keras_transformer.model.masks import PaddingMask
 from keras_transformer.model.positions import PositionalEncoding
 from keras_transformer.model.variants.recurrent import (

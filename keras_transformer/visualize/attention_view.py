@@ -218,10 +218,9 @@ def _view(
         read_tokens(sides.source, source[:MAX_TOKENS]),
         read_tokens(sides.target, inputs[:MAX_TOKENS]),
         read_tokens(sides.target, labels[:MAX_TOKENS]),
-        *(
-            [layer[0, :, :MAX_TOKENS, :MAX_TOKENS] for layer in layers]
-            for layers in (weights.encoder, weights.decoder, weights.cross)
-        ),
+        _first_sentence(weights.encoder),
+        _first_sentence(weights.decoder),
+        _first_sentence(weights.cross),
         read_next_tokens(logits, labels, sides.target, top_k)[:MAX_TOKENS],
         tree,
         notes,
@@ -231,6 +230,11 @@ def _view(
         return view
     sentence_about = f"This model has no {' and no '.join(absent)}: it is left out."
     return dataclasses.replace(view, notes=(*notes, sentence_about))
+
+
+def _first_sentence(layers: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the weights of the only sentence of a batch, capped."""
+    return [layer[0, :, :MAX_TOKENS, :MAX_TOKENS] for layer in layers]
 
 
 def _notes(source: int, target: int, finished: bool) -> tuple[str, ...]:

@@ -127,7 +127,8 @@ class _Tree:
     def __init__(self, record: SearchRecord, tokenizer: SentencePiece) -> None:
         self._tokenizer = tokenizer
         self._distributions: dict[Path, np.ndarray] = {}
-        self._nodes = {(START,): Node(read_tokens(tokenizer, [START])[0], 1.0, 0.0)}
+        root = Node(read_tokens(tokenizer, [START])[0], 1.0, 0.0)
+        self._nodes: dict[Path, Node] = {(START,): root}
         for paths, rows in zip(record.paths(), record.log_probabilities, strict=True):
             for path, row in zip(paths, rows, strict=True):
                 # Rows of the first step are alike, and a beam wider than the vocabulary has

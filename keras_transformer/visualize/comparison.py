@@ -108,7 +108,7 @@ class Comparison:
 
     def _differences(self) -> dict[str, Any]:
         """Return the pairs of tokens of each part; the page subtracts the weights."""
-        found = {}
+        found: dict[str, Any] = {}
         for part in self.parts:
             rows, columns = (
                 matched(getattr(self.first, side)(part), getattr(self.second, side)(part))

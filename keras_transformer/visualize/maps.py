@@ -174,8 +174,8 @@ class _Box(NamedTuple):
             )
         )
         figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
-        middle = top - self.height / 2 / high
-        figure.text((x + 0.08) / wide, middle, one.row_axis, rotation=90, va="center", fontsize=9)
+        # From the top: on a low map the text may be longer than the map.
+        figure.text((x + 0.08) / wide, top, one.row_axis, rotation=90, va="top", fontsize=9)
         figure.text(
             (x + self.left + self.width / 2) / wide,
             top - (self.height + self.bottom - 0.08) / high,
@@ -262,7 +262,7 @@ def _letter_size(cell: float) -> float:
 
 
 def _draw(axes: Axes, values: np.ndarray, difference: bool) -> Any:
-    colours, low = ("RdBu_r", -1) if difference else ("Blues", 0)
+    colours, low = ("RdBu", -1) if difference else ("Blues", 0)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_color("#999999")

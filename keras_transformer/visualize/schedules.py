@@ -25,7 +25,8 @@ def schedules_figure(names: Sequence[str] | None = None) -> Picture:
             config = preset(name)
             train, width = config.train, config.model.d_model
             schedule = NoamSchedule(width, train.warmup_steps, train.learning_rate_factor)
-            steps = np.unique(np.geomspace(1, train.max_steps, 300).astype(int))
+            steps = np.geomspace(1, train.max_steps, 300).astype(int)
+            steps = np.unique([*steps, train.warmup_steps])  # the peak
             # The schedule counts updates from 0.
             axes.plot(steps, np.asarray(schedule(steps - 1)), label=name)
             axes.plot(train.warmup_steps, float(schedule(train.warmup_steps - 1)), "k.", ms=4)

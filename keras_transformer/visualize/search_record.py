@@ -28,7 +28,7 @@ class SearchRecord:
 
     def paths(self) -> list[list[tuple[int, ...]]]:
         """Return the tokens of each live hypothesis before each step, START first."""
-        levels = [[(int(token),) for token in self.tokens[0]]]
+        levels: list[list[tuple[int, ...]]] = [[(int(token),) for token in self.tokens[0]]]
         for tokens, parents in zip(self.tokens[1:], self.parents, strict=False):
             before = levels[-1]
             pairs = zip(parents.tolist(), tokens.tolist(), strict=True)

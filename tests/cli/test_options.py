@@ -188,7 +188,10 @@ def test_help_documents_every_field_with_the_values_of_presets() -> None:
     for section in SECTIONS:
         for name in vars(getattr(Config(), section)):
             assert f"--{section}.{name} " in text
-    assert "Presets: demo 128, tiny 128, small 256, big 1024. (type: int, default: 512)" in text
+    assert (
+        "Presets: demo 128, tiny 128, rnn 160, small 256, big 1024. (type: int, default: 512)"
+        in text
+    )
     assert "null" not in text
 
 

@@ -17,7 +17,7 @@ def test_a_field_has_its_default_its_presets_and_its_docstring() -> None:
         if line.startswith("| `--train.max_steps`")
     ]
 
-    assert row.startswith("| `--train.max_steps` | 100,000 | demo 1000, tiny 8000, small 20,000")
+    assert row.startswith("| `--train.max_steps` | 100,000 | demo 1000, tiny 8000, rnn 8000, ")
     assert row.endswith(f"{config_reference.field_docstrings(TrainConfig)['max_steps']} |")
 
 

@@ -28,6 +28,7 @@ def fresh_fonts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_fonts")
 def test_with_a_font_every_label_is_drawn(tmp_path: Path) -> None:
     if len(fonts.families()) == 1:

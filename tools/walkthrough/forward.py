@@ -206,5 +206,5 @@ def _trace_table(tensors: list[Tensor], position: int) -> str:
     cells = []
     for layer, part, value in tensors:
         row = value[0, position].numpy()
-        cells.append([layer, part, vector(row), number(np.linalg.norm(row), 2)])
+        cells.append([layer, part, vector(row), number(float(np.linalg.norm(row)), 2)])
     return table(["layer", "after", f"position {position}", "norm"], cells)

@@ -31,15 +31,16 @@ def probe_block(model: keras.Model, tokenizer: Tokenizer) -> str:
     mask = padding_mask(source)
     trace = list(encoder_trace(model, source))
     rows = [["embedding + position", _percent(trace[0].value), ""]]
-    inputs = [trace[0], *(item for item in trace if item.part == "feed-forward")]
-    for count, (layer, before) in enumerate(
-        zip(model.get_layer("encoder").layers, inputs, strict=False), 1
-    ):
-        connection = layer.self_attention_connection
-        x = before.value
-        y = x if connection.normalizes_output else connection.normalization(x)
-        alone = layer.self_attention(y, y, mask)
-        rows.append([f"layer {count}", _percent(inputs[count].value), _percent(alone)])
+    outputs = [trace[0], *(item for item in trace if item.part == "feed-forward")]
+    alone: list[tf.Tensor] = []
+    for count, layer in enumerate(model.get_layer("encoder").layers, 1):
+
+        def attend(y: tf.Tensor, attention: keras.layers.Layer = layer.self_attention) -> tf.Tensor:
+            alone.append(attention(y, y, mask))
+            return alone[-1]
+
+        layer.self_attention_connection(outputs[count - 1].value, sublayer=attend)
+        rows.append([f"layer {count}", _percent(outputs[count].value), _percent(alone[-1])])
     return table(["after", "probe, % right", "of its self-attention alone"], rows)
 
 

@@ -43,7 +43,7 @@ class LstmCell(keras.layers.Layer):
         gates = 4 * self.units
         self.input_kernel = self.add_weight(name="input_kernel", shape=(self.input_width, gates))
         self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel", shape=(self.units, gates), initializer="orthogonal"
+            name="recurrent_kernel", shape=(self.units, gates), initializer=_orthogonal
         )
         self.bias = self.add_weight(name="bias", shape=(gates,), initializer=_forget_bias)
         self.built = True
@@ -73,6 +73,11 @@ class LstmCell(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"input_width": self.input_width, "units": self.units}
+
+
+def _orthogonal(shape: Sequence[int], dtype: Any = None) -> tf.Tensor:
+    """Return a random matrix with orthogonal rows, computed in float32: bfloat16 has no QR."""
+    return tf.cast(keras.initializers.Orthogonal()(shape, "float32"), dtype or "float32")
 
 
 def _forget_bias(shape: Sequence[int], dtype: Any = None) -> tf.Tensor:

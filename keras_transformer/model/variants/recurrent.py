@@ -25,9 +25,9 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import ConfigError, ModelConfig
+from keras_transformer.model.configured_layer import ConfiguredLayer
 from keras_transformer.model.kernels.dropout import Dropout
 from keras_transformer.model.kernels.linear import project
-from keras_transformer.model.layer_stack import ConfiguredLayer
 from keras_transformer.model.variants.additive_attention import AdditiveAttention, AttentionSource
 from keras_transformer.model.variants.lstm import LstmCell, loop, lstm_step, run_cell
 from keras_transformer.model.variants.no_positions import NoPositionalEncoding

@@ -27,7 +27,7 @@ function mapTable(matrix, rows, columns, names, onHover, signed = false) {
     element("thead", {}, head),
     element("tbody", {}, ...body),
   );
-  table.style.setProperty("--cell", `${Math.max(12, Math.min(26, 620 / columns.length))}px`);
+  table.style.setProperty("--cell", `${Math.max(12, Math.min(32, 620 / columns.length))}px`);
   table.addEventListener("pointerover", ({ target }) => {
     const found = target.closest("td[data-t]");
     if (found) onHover(Number(found.dataset.t), Number(found.dataset.s));
