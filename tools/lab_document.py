@@ -12,7 +12,7 @@ from keras_transformer.lab import figures, findings, record, tables
 from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.report import MEANING, Report
 from keras_transformer.lab.results import Results
-from keras_transformer.lab.rows import Sheet, Spread
+from keras_transformer.lab.summaries import ExperimentSummary, Spread
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "lab"
 COMMAND = "python -m tools.lab_document"
@@ -48,7 +48,7 @@ def write(results: Path, folder: Path) -> Path:
     baseline, corpus = record.read(results)
     report = Report.of(TABLE.experiments, baseline, corpus, Results(results))
     folder.mkdir(parents=True, exist_ok=True)
-    for each in report.sheets:
+    for each in report.summaries:
         figures.write_png(each, folder / f"{each.experiment.name}.png")
     path = folder / "index.md"
     system.write_text(path, "\n".join(_lines(report)))
@@ -73,39 +73,39 @@ def _lines(report: Report) -> Iterator[str]:
             (
                 f"[{each.experiment.name}](#{each.experiment.name})",
                 each.experiment.title,
-                findings.verdict_of(each, spread),
+                findings.verdict_counts(each, spread),
             )
-            for each in report.sheets
+            for each in report.summaries
         ),
     )
-    for each in report.sheets:
+    for each in report.summaries:
         yield from _section(each, spread)
     yield report.origin()
     yield ""
 
 
-def _section(sheet: Sheet, spread: Spread) -> Iterator[str]:
-    it = sheet.experiment
+def _section(summary: ExperimentSummary, spread: Spread) -> Iterator[str]:
+    experiment = summary.experiment
     yield ""
-    yield f"## {it.name}"
+    yield f"## {experiment.name}"
     yield ""
-    yield f"{it.title[:1].upper()}{it.title[1:]}: {it.before} → {it.after}."
+    yield f"{experiment.heading}: {experiment.before} → {experiment.after}."
     yield ""
-    yield f"Expected: {it.literature}"
+    yield f"Expected: {experiment.literature}"
     yield ""
-    yield "Seen:"
+    yield "Result:"
     yield ""
-    for sentence in findings.sentences(sheet, spread):
+    for sentence in findings.sentences(summary, spread):
         yield f"- {sentence}"
     yield ""
-    if it.notes:
-        yield it.notes
+    if experiment.notes:
+        yield experiment.notes
         yield ""
-    places = [tables.COLUMNS.index(name) for name in _COLUMNS]
-    rows = ([line[place].text for place in places] for line in tables.table(sheet))
+    indices = [tables.COLUMNS.index(name) for name in _COLUMNS]
+    rows = ([line[index].text for index in indices] for line in tables.table(summary))
     yield from _table(_COLUMNS, rows)
     yield ""
-    yield f"![{it.title}]({it.name}.png)"
+    yield f"![{experiment.title}]({experiment.name}.png)"
     yield ""
 
 

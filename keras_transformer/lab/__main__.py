@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from keras_transformer.cli.main import exit_on_signals, run_main
 from keras_transformer.cli.options import Options, build_parser, load_config
 from keras_transformer.config import SECTIONS
-from keras_transformer.lab.options import Request, add_options, describe, request
+from keras_transformer.lab.options import (
+    LabSettings,
+    add_options,
+    describe_experiments,
+    lab_settings,
+)
 
 MANUAL = """Reproduce the paper's choices and break them one by one, on a small corpus.
 
@@ -22,61 +27,61 @@ MANUAL = """Reproduce the paper's choices and break them one by one, on a small 
       the report from the results so far
 
 Each configuration and seed is trained once, in a run folder below FOLDER/runs; its result is a
-small JSON file in FOLDER/results. Call the command again to continue after an interruption. The
-report is FOLDER/report.html. Fields such as --model.d_model or --train.batch_tokens change the
-baseline, and so all runs."""
+small JSON file in FOLDER/results. After an interruption the same command continues. The report is
+FOLDER/report.html. Fields such as --model.d_model or --train.batch_tokens change the baseline, and
+so all runs."""
 
 
 @run_main("lab")
 def main(argv: Sequence[str]) -> None:
-    """Run experiments and make the report."""
+    """Run experiments and write the report."""
     parser = build_parser("lab", MANUAL, list(SECTIONS))
     add_options(parser)
     options = load_config(parser, argv)
     if options.own.list:
-        print(describe())
+        print(describe_experiments())
         return
-    wanted = request(options)
+    settings = lab_settings(options)
     with exit_on_signals():
-        failed = [] if options.own.report else _run(wanted, options)
-        _report(wanted)
+        failed = [] if options.own.report else _run(settings, options)
+        _report(settings)
     if failed:
         print(f"without a result: {', '.join(failed)}", file=sys.stderr)
         raise SystemExit(1)
 
 
-def _run(wanted: Request, options: Options) -> list[str]:
-    """Finish all runs; return the names of those that failed."""
+def _run(settings: LabSettings, options: Options) -> list[str]:
+    """Run all jobs that have no result; return the names of those that failed."""
     from keras_transformer.lab import record
-    from keras_transformer.lab.jobs import corpus, jobs
+    from keras_transformer.lab.jobs import make_jobs, read_corpus
     from keras_transformer.lab.results import Results
     from keras_transformer.lab.runner import Laboratory
     from keras_transformer.training.reporting.run_log import print_line
 
-    found = corpus(wanted.baseline)
-    all_jobs = jobs(wanted.experiments, wanted.baseline, wanted.seeds, found)
-    record.write(wanted.results, wanted.baseline, found)
+    corpus = read_corpus(settings.baseline)
+    jobs = make_jobs(settings.experiments, settings.baseline, settings.seeds, corpus)
+    record.write(settings.results, settings.baseline, corpus)
     laboratory = Laboratory(
-        wanted.folder,
-        Results(wanted.results),
-        found,
+        settings.folder,
+        Results(settings.results),
+        corpus,
         print_line,
         clean=bool(options.own.clean),
         measure_again=bool(options.own.measure_again),
     )
-    return laboratory.run(all_jobs)
+    return laboratory.run(jobs)
 
 
-def _report(wanted: Request) -> None:
-    """Make the report of all experiments with results in the folder."""
+def _report(settings: LabSettings) -> None:
+    """Write the report of all experiments that have results, and print its path."""
     from keras_transformer.lab import record
     from keras_transformer.lab.experiments import TABLE
     from keras_transformer.lab.report import Report
     from keras_transformer.lab.results import Results
 
-    baseline, corpus = record.read(wanted.results)
-    report = Report.of(TABLE.experiments, baseline, corpus, Results(wanted.results))
-    print(report.write(wanted.folder))
+    baseline, corpus = record.read(settings.results)
+    report = Report.of(TABLE.experiments, baseline, corpus, Results(settings.results))
+    print(report.write(settings.folder))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Baseline of the laboratory, from which each variant differs in one choice.
+"""Baseline of the laboratory: each variant differs from it in one choice.
 
-It is Pre-LN, as the presets for small corpora are, although the paper is Post-LN. Pre-LN tolerates
-high rates and missing parts, so that the effect of a removed part is not mixed with an unstable
-optimisation, and it learns within minutes. The experiments about warm-up and normalization train
-both orders.
+It is Pre-LN, like the presets for small corpora; the paper is Post-LN. Pre-LN tolerates high
+learning rates and missing parts, so the effect of a removed part is not mixed with unstable
+training, and it learns within minutes. The experiments about warm-up and normalization train both.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ BASELINE_CONFIG: dict[str, Any] = {
         "dev_sentences": 200,
     },
 }
-"""Fields that differ from the defaults; change size and length of all runs here."""
+"""Fields that differ from the defaults. Change the size and length of all runs here."""
 
 RUN_OPTIONS: dict[str, Any] = {"keep_best": 1_000, "log_every": 10}
-"""Fields of ``train`` for the measurements of each run, without influence on its result."""
+"""Fields of ``train`` that each run needs for its measurements; they do not change its result."""
 
 
 def baseline() -> Config:

@@ -1,4 +1,4 @@
-"""Diagrams of the model with the boxes that an experiment changes, as inline SVG."""
+"""Diagram of the model as inline SVG, with the boxes that an experiment changes marked."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ _W, _H, _GAP = 108, 20, 8  # of a box, and between boxes
 _LEFT, _RIGHT, _MIDDLE = 46, 208, 181
 _BASE = 330  # top of the lowest boxes
 
-Place = tuple[float, float, float, float]  # x, y, width, height
+Box = tuple[float, float, float, float]  # x, y, width, height
 
 
-def _column(x: float, names: Sequence[str], top: float) -> dict[str, Place]:
-    """Return boxes one above the other, from the bottom up."""
+def _column(x: float, names: Sequence[str], top: float) -> dict[str, Box]:
+    """Return boxes in a column, from the bottom up."""
     return {name: (x, top - number * (_H + _GAP), _W, _H) for number, name in enumerate(names)}
 
 
-def _places() -> dict[str, list[Place]]:
-    """Return the places of each box; a name may have several."""
+def _layout() -> dict[str, list[Box]]:
+    """Return the boxes of each name; a name may have several."""
     encoder = ("encoder attention", "add", "encoder feed-forward", "add ")
     decoder = (
         *("decoder attention", "add", "cross-attention", "add "),
         *("decoder feed-forward", "add  "),
     )
     below = _BASE - 2 * (_H + _GAP) - 8
-    found: dict[str, list[Place]] = {
+    found: dict[str, list[Box]] = {
         "source embedding": [(_LEFT, _BASE, _W, _H)],
         "target embedding": [(_RIGHT, _BASE, _W, _H)],
         "positions": [(x, _BASE - _H - _GAP, _W, _H) for x in (_LEFT, _RIGHT)],
     }
     for prefix, x, names in (("encoder", _LEFT, encoder), ("decoder", _RIGHT, decoder)):
-        for name, place in _column(x, names, below).items():
+        for name, box in _column(x, names, below).items():
             key = f"{prefix} add" if name.startswith("add") else name
-            found.setdefault(key, []).append(place)
+            found.setdefault(key, []).append(box)
         top = below - (len(names) - 1) * (_H + _GAP)
         found[prefix] = [(x - 14, top - 8, _W + 28, below + _H - top + 16)]
     above = found["decoder"][0][1]
@@ -46,8 +46,8 @@ def _places() -> dict[str, list[Place]]:
     return found
 
 
-BOXES = _places()
-"""Places of the boxes by name."""
+BOXES = _layout()
+"""Boxes by name."""
 
 LABELS = {
     "encoder attention": "self-attention",
@@ -61,7 +61,7 @@ LABELS = {
     "optimizer": "optimizer, rate",
     "data": "data, vocabulary",
 }
-"""Texts of boxes that differ from their names."""
+"""Labels that differ from the names of their boxes."""
 
 
 def diagram(changed: Sequence[str]) -> str:
@@ -71,7 +71,7 @@ def diagram(changed: Sequence[str]) -> str:
         changed: Names from `BOXES`.
 
     Raises:
-        ValueError: Another name.
+        ValueError: A name is unknown.
     """
     unknown = set(changed) - BOXES.keys()
     if unknown:
@@ -96,12 +96,12 @@ def _frames(changed: Sequence[str]) -> Iterator[str]:
 
 
 def _boxes(changed: Sequence[str]) -> Iterator[str]:
-    for name, places in BOXES.items():
+    for name, boxes in BOXES.items():
         if name in ("encoder", "decoder"):
             continue
         kind = "box changed" if name in changed else "box"
         label = escape(LABELS.get(name, name))
-        for x, y, width, height in places:
+        for x, y, width, height in boxes:
             yield (
                 f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>'
                 f'<text x="{x + width / 2}" y="{y + 14}" text-anchor="middle">{label}</text>'

@@ -12,29 +12,29 @@ BASELINE = "baseline"
 """Name of the variant without changes."""
 
 Expected = Literal["lower", "equal", "higher", "fails", "open"]
-"""BLEU that the literature lets expect, against the variant that is compared with; fails: the
-network diverges or does not learn; open: either result is known."""
+"""BLEU that the literature suggests, relative to the variant compared with. fails: the network
+diverges or does not learn; open: the literature has either result, or none."""
 
 Plot = Literal[
     "curves", "grid", "scores", "length", "search", "reliability", "ranks", "activations"
 ]
-"""Figures of an experiment. curves: loss, BLEU, gradient norm and attention entropy."""
+"""Figures of an experiment; `plots` has their panels."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """A change that multiplies the value of the baseline."""
+    """A change that multiplies the baseline's value by a factor."""
 
     factor: float
 
     def of(self, value: float) -> float:
-        """Return the product, a whole number of at least 1 where ``value`` is one."""
+        """Return the product; for an integer it is rounded to an integer of at least 1."""
         product = value * self.factor
         return max(round(product), 1) if isinstance(value, int) else product
 
 
 class Default:
-    """A change back to the package's default, where the baseline may have another value."""
+    """A change to the package's default, from which the baseline may differ."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Variant:
     """One network, training or search of an experiment."""
 
     name: str
-    """Short name, unique in the experiment."""
+    """Short name, unique within the experiment."""
     changes: Mapping[str, Any]
     """Fields that differ from the baseline, by dotted name; a value, `Times` or `Default`."""
     expected: Expected = "open"
-    """BLEU that the literature lets expect."""
+    """BLEU that the literature suggests."""
     against: str = BASELINE
-    """Variant of the experiment that it is compared with."""
+    """Variant of the same experiment with which it is compared."""
 
     def config(self, baseline: Config) -> Config:
         """Return the configuration of this variant.
@@ -75,21 +75,21 @@ class Experiment:
     name: str
     """Name at the command line."""
     title: str
-    """The choice, in one line."""
+    """The changed choice, in one line, lower case."""
     variants: Sequence[Variant]
     boxes: Sequence[str]
     """Boxes of the model diagram that change; names of `diagrams.BOXES`."""
     before: str
     """The paper's formula or choice."""
     after: str
-    """The changed one."""
+    """The changed formula or choice."""
     literature: str
-    """Results of the paper and of later work, with references and figures."""
+    """Results of the paper and of later work, with references and numbers."""
     size: str
     """Reasons why a small network on a small corpus may differ."""
     plots: Sequence[Plot] = ("curves",)
     per_character: bool = False
-    """Compare the loss per character: the vocabularies differ."""
+    """Whether to compare losses per character, because vocabularies differ."""
     notes: str = ""
     """Remarks on the figures."""
 
@@ -101,13 +101,18 @@ class Experiment:
             if variant.against not in names:
                 raise ValueError(f"{self.name}: no variant {variant.against!r} to compare with")
 
-    def variants_of(self, baseline: Config) -> dict[str, tuple[Variant, Config]]:
-        """Return the variants with their configurations by name, the baseline first.
+    @property
+    def heading(self) -> str:
+        """Title with a capital letter."""
+        return self.title[:1].upper() + self.title[1:]
 
-        Variants that equal the baseline are left out.
+    def variants_of(self, baseline: Config) -> dict[str, tuple[Variant, Config]]:
+        """Return each variant and its configuration by name, the baseline first.
+
+        Variants equal to the baseline are left out.
 
         Raises:
-            ConfigError: A variant is not possible with this baseline; the message names it.
+            ConfigError: A variant is invalid with this baseline; the message names it.
         """
         found = {BASELINE: (Variant(BASELINE, {}), baseline)}
         for variant in self.variants:
@@ -122,7 +127,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Table:
-    """The experiments of the laboratory, by name."""
+    """The experiments of the laboratory."""
 
     experiments: Sequence[Experiment]
     by_name: dict[str, Experiment] = field(init=False)

@@ -1,4 +1,4 @@
-"""Pictures of panels: SVG for the report's page, PNG for other documents."""
+"""Panels drawn with Matplotlib: SVG for the report, PNG for other documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer import system
 from keras_transformer.lab.panel import INK, MUTED, Panel, drawn, styles
-from keras_transformer.lab.panels import panels
-from keras_transformer.lab.rows import Sheet
+from keras_transformer.lab.plots import panels
+from keras_transformer.lab.summaries import ExperimentSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +35,11 @@ _SETTINGS: dict[str, Any] = {
 
 
 def svg(panel: Panel, name: str) -> str:
-    """Return a panel as an SVG element in the colours of its page.
+    """Return a panel as an SVG element in the text colour of its page.
 
     Args:
         panel: The panel.
-        name: Unique in the page, for references inside the picture.
+        name: Name that is unique in the page: the ids in the SVG are made from it.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -58,29 +58,34 @@ def svg(panel: Panel, name: str) -> str:
     return text.replace(INK, "currentColor").replace(MUTED, "currentColor")
 
 
-def write_png(sheet: Sheet, path: Path) -> bool:
-    """Draw all panels of an experiment into one picture; return False if there are none."""
+def write_png(summary: ExperimentSummary, path: Path) -> bool:
+    """Draw all panels of an experiment into one PNG file; return False if there are none."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    found = panels(sheet)
+    found = panels(summary)
     if not found:
         return False
     columns = min(_COLUMNS, len(found))
     lines = math.ceil(len(found) / columns)
     size = (8.8, 4.2) if len(found) == 1 else (_SIZE[0] * columns, _SIZE[1] * lines + 0.4)
-    looks, rows = styles(sheet), drawn(sheet)
+    line_styles, rows = styles(summary), drawn(summary)
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=size, dpi=80, layout="constrained")
         axes = figure.subplots(lines, columns, squeeze=False).ravel()
-        for panel, place in zip(found, axes, strict=False):
-            _draw(panel, place)
-        for place in axes[len(found) :]:
-            place.set_axis_off()
-        if legend(sheet):
+        for panel, cell in zip(found, axes, strict=False):
+            _draw(panel, cell)
+        for cell in axes[len(found) :]:
+            cell.set_axis_off()
+        if legend(summary):
             handles = [
-                Line2D([], [], color=looks[row.name].color, linestyle=looks[row.name].dashes)
+                Line2D(
+                    [],
+                    [],
+                    color=line_styles[row.name].color,
+                    linestyle=line_styles[row.name].dashes,
+                )
                 for row in rows
             ]
             names = [row.name for row in rows]
@@ -96,15 +101,17 @@ def _draw(panel: Panel, axes: Axes, title: bool = True) -> None:
         axes.set_title(panel.title)
 
 
-def legend(sheet: Sheet) -> Sequence[tuple[str, str, str]]:
+def legend(summary: ExperimentSummary) -> Sequence[tuple[str, str, str]]:
     """Return name, colour and dash pattern of each drawn variant, for the page's own legend."""
-    looks = styles(sheet)
+    line_styles = styles(summary)
     found: list[tuple[str, str, str]] = []
-    if set(sheet.experiment.plots) <= {"scores", "search"}:
-        return found  # they name the variants themselves
-    for row in drawn(sheet):
-        look = looks[row.name]
-        dashes = "" if look.dashes == "-" else " ".join(f"{2 * each:g}" for each in look.dashes[1])
-        color = "currentColor" if look.color == INK else look.color
+    if set(summary.experiment.plots) <= {"scores", "search"}:
+        return found  # their axes name the variants
+    for row in drawn(summary):
+        style = line_styles[row.name]
+        dashes = (
+            "" if style.dashes == "-" else " ".join(f"{2 * each:g}" for each in style.dashes[1])
+        )
+        color = "currentColor" if style.color == INK else style.color
         found.append((row.name, color, dashes))
     return found

@@ -1,4 +1,4 @@
-"""Runs of a laboratory: each different configuration and seed once, with a key of its content."""
+"""Jobs of a laboratory: each distinct configuration and seed once, with a hash as its key."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from keras_transformer.data.prepare import dev_spec
 from keras_transformer.lab.baseline import RUN_OPTIONS
 from keras_transformer.lab.experiment import BASELINE, Experiment
 
-# Fields on which no result depends. data.train and data.dev count by the content of the files.
-_LEFT_OUT = {
+# Fields that do not change a result. data.train and data.dev enter a key by the files' content.
+_NOT_IN_KEY = {
     ("data", "train"),
     ("data", "dev"),
     ("data", "on_long"),
@@ -39,24 +39,24 @@ class Corpus:
     """The corpus of a laboratory."""
 
     name: str
-    """The end of its path, for people."""
+    """The end of its path, for reports."""
     identity: str
-    """Content of the files, or the name of a built-in or TFDS corpus."""
+    """Hash of the files' content, or of the name of a built-in or TFDS corpus."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A training with one seed, or another search with its weights."""
+    """One training run, or one search with the weights of a run that other jobs share."""
 
     name: str
-    """For people, such as "one-head-seed1"."""
+    """Readable name, such as "one-head-seed1"."""
     config: Config
     """Configuration with seed and measurements."""
     seed: int
-    variant: str
+    variant_key: str
     """Key of the configuration without its seed."""
-    training: str
-    """Key of the training, the same for jobs that differ in the search alone."""
+    training_key: str
+    """Key of the training; jobs that differ only in the search share it."""
     key: str
     """Key of the job; the name of its result."""
     overrides: dict[str, Any]
@@ -64,12 +64,12 @@ class Job:
 
     @property
     def searches_only(self) -> bool:
-        """Whether only the search differs from the baseline, which has the curves."""
+        """Whether only the search differs from the baseline, whose result has the curves."""
         return bool(self.overrides) and all(name.startswith("search.") for name in self.overrides)
 
 
-def corpus(config: Config) -> Corpus:
-    """Return the corpus of a configuration; its files are read.
+def read_corpus(config: Config) -> Corpus:
+    """Read the corpus of a configuration.
 
     Raises:
         UserError: There is no dev set, or a file cannot be read.
@@ -84,15 +84,15 @@ def corpus(config: Config) -> Corpus:
     )
 
 
-def jobs(
+def make_jobs(
     experiments: Sequence[Experiment], baseline: Config, seeds: int, corpus: Corpus
 ) -> list[Job]:
-    """Return the different jobs of the experiments, all of the first seed first.
+    """Return the distinct jobs of the experiments, those of the first seed first.
 
     Args:
         experiments: The experiments; each has the baseline among its variants.
         baseline: The configuration that the variants change.
-        seeds: Number of seeds, from ``train.seed`` of the baseline on.
+        seeds: Number of seeds, counted up from ``train.seed`` of the baseline.
         corpus: The corpus of all jobs.
 
     Raises:
@@ -102,12 +102,12 @@ def jobs(
     for seed in range(baseline.train.seed, baseline.train.seed + seeds):
         for experiment in experiments:
             for name, (_, config) in experiment.variants_of(baseline).items():
-                made = job(name, config, baseline, seed, corpus)
+                made = make_job(name, config, baseline, seed, corpus)
                 found.setdefault(made.key, made)
     return list(found.values())
 
 
-def job(name: str, config: Config, baseline: Config, seed: int, corpus: Corpus) -> Job:
+def make_job(name: str, config: Config, baseline: Config, seed: int, corpus: Corpus) -> Job:
     """Return the job of one variant and seed.
 
     Args:
@@ -118,41 +118,41 @@ def job(name: str, config: Config, baseline: Config, seed: int, corpus: Corpus) 
         corpus: The corpus.
     """
     train = dataclasses.replace(config.train, seed=seed, **RUN_OPTIONS)
-    whole = dataclasses.replace(config, train=train)
-    variant = variant_key(config, corpus)
+    with_seed = dataclasses.replace(config, train=train)
+    key = variant_key(config, corpus)
     trained = dataclasses.replace(config, search=baseline.search)
     return Job(
         name=f"{slug(name)}-seed{seed}",
-        config=whole,
+        config=with_seed,
         seed=seed,
-        variant=variant,
-        training=_digest([variant_key(trained, corpus), seed]),
-        key=_digest([variant, seed]),
+        variant_key=key,
+        training_key=_digest([variant_key(trained, corpus), seed]),
+        key=_digest([key, seed]),
         overrides=differences(baseline, config),
     )
 
 
 def variant_key(config: Config, corpus: Corpus) -> str:
-    """Return a key of a configuration and a corpus, without the seed.
+    """Return the key of a configuration and a corpus, without the seed.
 
-    Only fields that differ from the package's defaults count, so that a new option changes no key.
+    Only fields that differ from the package's defaults enter, so that a new option keeps all keys.
     """
     return _digest([corpus.identity, _fields(config)])
 
 
 def _fields(config: Config) -> dict[str, Any]:
-    """Return the fields that count for a key."""
+    """Return the fields that enter a key, by dotted name."""
     fields = differences(Config(), config)
     return {
-        name: value for name, value in fields.items() if tuple(name.split(".")) not in _LEFT_OUT
+        name: value for name, value in fields.items() if tuple(name.split(".")) not in _NOT_IN_KEY
     }
 
 
 def data_key(config: Config, corpus: Corpus) -> str:
-    """Return a key of the prepared data of a configuration."""
+    """Return the key of a configuration's prepared data."""
     fields = _fields(config)
     return _digest(
-        [corpus.identity, {name: fields[name] for name in fields if name[:5] == "data."}]
+        [corpus.identity, {name: fields[name] for name in fields if name.startswith("data.")}]
     )
 
 
@@ -168,15 +168,15 @@ def differences(before: Config, after: Config) -> dict[str, Any]:
 
 
 def by_training(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Group jobs of one training, whose weights serve all of them."""
+    """Group the jobs that use the weights of one training."""
     found: dict[str, list[Job]] = {}
     for each in jobs:
-        found.setdefault(each.training, []).append(each)
+        found.setdefault(each.training_key, []).append(each)
     return list(found.values())
 
 
 def slug(name: str) -> str:
-    """Return a name of letters, digits and hyphens for files."""
+    """Return a name for files: lower-case letters, digits and hyphens."""
     words = name.casefold().replace("√", "sqrt-").replace("ε", "epsilon").replace("β₂", "beta2")
     words = words.replace("α", "alpha").replace("¼", "quarter").replace("½", "half")
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or BASELINE

@@ -19,17 +19,17 @@ from keras_transformer.lab.results import finite
 
 @run_main("lab.measure")
 def main(argv: Sequence[str]) -> None:
-    """Measure a run and write the values as JSON."""
+    """Measure a run and write its statistics and scores as JSON."""
     path, output, searches = argv[:3]
     with exit_on_signals():
         import_tensorflow()
-        from keras_transformer.lab import run_values, scores
+        from keras_transformer.lab import run_statistics, scores
         from keras_transformer.run import Run
 
         run = Run.open(Path(path))
-        finals = scores.finals(run, json.loads(searches))
-        values: dict[str, Any] = run_values.of_run(run, curves="--search_only" not in argv)
-        system.write_json(Path(output), finite({"run": values, "finals": finals}))
+        by_job = scores.final_scores(run, json.loads(searches))
+        statistics: dict[str, Any] = run_statistics.collect(run, curves="--search_only" not in argv)
+        system.write_json(Path(output), finite({"run": statistics, "scores": by_job}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.lab.layers import activation_norms, gradient_norms, rank_distances
+from keras_transformer.lab.layer_measurements import (
+    activation_norms,
+    gradient_norms,
+    rank_distances,
+)
 from keras_transformer.model import transformer
 from keras_transformer.model.attention_weights import attention_weights
 from keras_transformer.run import Run, RunError
@@ -46,21 +50,21 @@ class Batch(NamedTuple):
 
 
 def measure(run: Run, weights: Path | None = None, sentences: int = 64) -> dict[str, Any]:
-    """Measure a model without dropout and without label smoothing.
+    """Measure a model on dev pairs, without dropout and label smoothing.
 
     Args:
         run: A run folder.
         weights: One of its weights files; None for the initial weights of its seed.
-        sentences: The first pairs of the dev set to measure on.
+        sentences: Number of dev pairs, from the first on.
 
     Returns:
         Numbers for JSON, losses in nats:
 
         - ``nll_per_token`` and ``nll_per_character``, with ``tokens`` and ``characters``. The
           second one can be compared between vocabularies.
-        - ``ln_vocabulary``, the loss of a uniform guess, which initial weights should be near.
-        - ``nll_shuffled_sources`` per token, each target with another pair's source: a model
-          that uses the source loses by it.
+        - ``ln_vocabulary``, the loss of a uniform distribution; that of initial weights is near.
+        - ``nll_shuffled_sources`` per token, each target with another pair's source: higher than
+          ``nll_per_token`` if the model uses the source.
         - ``gradient_norm`` and ``activation_norm`` by layer.
         - ``attention_entropy`` in nats and ``relative_attention_entropy``, by kind and layer.
         - ``rank_distance`` of the encoder's embeddings and of each layer's output.
@@ -95,7 +99,7 @@ def measure(run: Run, weights: Path | None = None, sentences: int = 64) -> dict[
 
 
 def dev_batch(run: Run, sentences: int = 64) -> Batch:
-    """Encode the first pairs of the dev set; longer sentences are cut as in training.
+    """Encode the first pairs of the dev set; longer sentences are truncated.
 
     Raises:
         DataError: The dev set is missing or damaged.
@@ -125,7 +129,7 @@ def _padded(rows: list[list[int]]) -> np.ndarray:
 def load_model(run: Run, weights: Path | None = None) -> keras.Model:
     """Build a run's model with one of its weights files, or with its initial weights.
 
-    It seeds TensorFlow, which ends any tokenizer in its graphs.
+    It seeds TensorFlow, after which earlier tokenizers in its graphs cannot be used.
 
     Raises:
         RunError: The file cannot be loaded.
@@ -142,7 +146,7 @@ def load_model(run: Run, weights: Path | None = None) -> keras.Model:
 
 
 def shuffled_sources(batch: Batch) -> Batch:
-    """Return the batch with the source of the pair before for each target."""
+    """Return the batch with each target beside the source of the previous pair."""
     return batch._replace(source=np.roll(batch.source, 1, axis=0))
 
 
@@ -174,12 +178,12 @@ def attention_entropy(weights: np.ndarray, allowed: np.ndarray) -> tuple[float, 
     Args:
         weights: (B, H, T, S).
         allowed: Boolean (B, 1, T, S), True where a query may attend to a key; a query without
-            any True, such as padding, does not count.
+            any True, such as padding, is left out.
 
     Returns:
-        The mean over queries and heads in nats, and the mean of the entropy divided by its
-        greatest value, the logarithm of the number of allowed keys: 0 if one key has all the
-        weight, 1 if all have the same. Queries with one key do not count in the second one.
+        The mean over queries and heads in nats, and the mean relative entropy: divided by its
+        maximum, the logarithm of the number of allowed keys. It is 0 if one key has all the
+        weight, 1 if all keys have the same. Queries with one key are left out of it.
     """
     logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     entropy = -(weights * logarithms).sum(axis=-1)  # (B, H, T)
@@ -205,7 +209,7 @@ def reliability(model: keras.Model, batch: Batch) -> dict[str, list[Any]]:
     real = batch.labels != PAD
     confidence = probabilities.max(axis=-1)[real]
     correct = (probabilities.argmax(axis=-1) == batch.labels)[real]
-    # Diverged weights give NaN: those tokens come into the first bin, and make it NaN.
+    # With diverged weights confidence is NaN: their tokens enter the first bin, which becomes NaN.
     bins = np.minimum((np.nan_to_num(confidence) * BINS).astype(int), BINS - 1)
     found = [bins == number for number in range(BINS)]
     return {

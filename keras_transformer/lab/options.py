@@ -19,14 +19,17 @@ MAX_SEEDS = 1_000
 
 
 @dataclass(frozen=True)
-class Request:
-    """The user's laboratory."""
+class LabSettings:
+    """Settings of a laboratory, from the command line."""
 
     experiments: Sequence[Experiment]
     baseline: Config
     seeds: int
+    """Runs of each configuration."""
     folder: Path
+    """Has runs, prepared data and report."""
     results: Path
+    """Folder of the results."""
 
 
 def add_options(parser: Parser) -> None:
@@ -50,42 +53,39 @@ def add_options(parser: Parser) -> None:
     add(
         "--results",
         metavar="FOLDER",
-        help="Folder of the results, a JSON file each; left out: results in the folder of --to. A "
-        "run whose result is there is done.",
+        help="Folder of the results, one JSON file each; default: results in the folder of --to. "
+        "A run with a result there is not repeated.",
     )
     add_number(
         parser, "seeds", between(1, MAX_SEEDS), default=3, help="Runs of each configuration."
     )
-    add_number(parser, "steps", between(1, MAX_STEPS), help="Steps of a run: --train.max_steps.")
+    add_number(parser, "steps", between(1, MAX_STEPS), help="Steps of each run: --train.max_steps.")
     add(
         "--minutes",
         type=float,
         metavar="M",
-        help="Minutes of training of a run, in place of steps.",
+        help="Minutes of training of each run, instead of steps.",
     )
-    # Its own name would be that of the section.
+    # dest: "data" is the name of the section.
     add("--data", dest="pairs", metavar="SPEC", help="Training pairs: --data.train.")
     add("--dev", metavar="SPEC", help="Held-out pairs: --data.dev.")
     add("--source", metavar="CODE", help="Source language: --data.source.")
     add("--target", metavar="CODE", help="Target language: --data.target.")
-    add(
-        "--report", action="store_true", help="Make the report from the results, and train nothing."
-    )
+    add("--report", action="store_true", help="Write the report from the results without training.")
     add(
         "--measure_again",
         action="store_true",
-        help="Measure runs again that have a result, where their checkpoints are still there.",
+        help="Repeat the measurements of finished runs whose checkpoints still exist.",
     )
     add(
         "--clean",
         action="store_true",
-        help="Remove checkpoints and kept weights of each run once it is measured; the best "
-        "weights stay.",
+        help="Remove the checkpoints of each run after its measurements; the best weights stay.",
     )
 
 
-def request(options: Options) -> Request:
-    """Return the laboratory that the options ask for.
+def lab_settings(options: Options) -> LabSettings:
+    """Return the settings that the options give.
 
     Raises:
         UsageError: An unknown experiment, or options that exclude each other.
@@ -94,7 +94,7 @@ def request(options: Options) -> Request:
     own = options.own
     experiments = [_experiment(name) for name in dict.fromkeys(own.experiments or TABLE.by_name)]
     folder = Path(own.to)
-    return Request(
+    return LabSettings(
         experiments=experiments,
         baseline=_baseline(options),
         seeds=own.seeds,
@@ -125,21 +125,16 @@ def _baseline(options: Options) -> Config:
     for section, fields in shortcuts.items():
         for name in fields:
             if name in options.given.get(section, {}) and name != "max_steps":
-                raise ConfigError(f"{section}.{name}: given twice, by its short option too")
+                raise ConfigError(
+                    f"{section}.{name}: given twice: as --{section}.{name} and by its short option"
+                )
     given = merged(options.given, shortcuts)
-    return (
-        from_dict(merged(BASELINE_CONFIG, given))
-        if options.preset is None
-        else _preset(options, given)
-    )
+    if options.preset is None:
+        return from_dict(merged(BASELINE_CONFIG, given))
+    return from_dict(given, Options(options.own, options.preset).config())
 
 
-def _preset(options: Options, given: dict[str, Any]) -> Config:
-    base = Options(options.own, options.preset).config()
-    return from_dict(given, base)
-
-
-def describe() -> str:
+def describe_experiments() -> str:
     """Return the text of ``--list``."""
     lines = []
     for experiment in TABLE.experiments:

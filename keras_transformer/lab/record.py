@@ -1,4 +1,4 @@
-"""File laboratory.json beside the results: the baseline and the corpus that they belong to."""
+"""File ``laboratory.json`` of a folder of results: their baseline and corpus."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keras_transformer.lab.jobs import Corpus, differences
 from keras_transformer.lab.results import FORMAT, ResultError
 
 FILE = "laboratory.json"
-_PATHS = ("data.train", "data.dev")  # of one machine
+_PATHS = ("data.train", "data.dev")  # they differ between machines
 
 
 def write(folder: Path, baseline: Config, corpus: Corpus) -> None:
-    """Write the record of a new folder of results, or check that of an earlier call.
+    """Write the record of a folder of results, or compare with the one that is there.
 
     Raises:
         ResultError: The results there belong to another baseline or corpus.

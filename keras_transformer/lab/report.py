@@ -14,9 +14,15 @@ from keras_transformer.config import Config, ConfigError
 from keras_transformer.lab import diagrams, figures, findings, tables
 from keras_transformer.lab.experiment import Experiment
 from keras_transformer.lab.jobs import Corpus
-from keras_transformer.lab.panels import panels
+from keras_transformer.lab.plots import panels
 from keras_transformer.lab.results import Results
-from keras_transformer.lab.rows import Row, Sheet, Spread, pooled_spread, sheet
+from keras_transformer.lab.summaries import (
+    ExperimentSummary,
+    Spread,
+    VariantSummary,
+    pooled_spread,
+    summarize,
+)
 from keras_transformer.optional_dependencies import require_installed
 
 FILE = "report.html"
@@ -28,15 +34,15 @@ TITLE = "The Transformer, one choice at a time"
 
 @dataclass(frozen=True)
 class Report:
-    """The results of all experiments, ready to be written.
+    """The results of all experiments as one page.
 
     Args:
-        sheets: The rows of each experiment.
+        summaries: The results of each experiment.
         baseline: Configuration of the baseline.
         corpus: The corpus.
     """
 
-    sheets: Sequence[Sheet]
+    summaries: Sequence[ExperimentSummary]
     baseline: Config
     corpus: Corpus
 
@@ -56,16 +62,16 @@ class Report:
             MissingError: Matplotlib is not installed.
         """
         require_installed("the report", ["matplotlib"])
-        sheets = []
+        summaries = []
         for each in experiments:
             with contextlib.suppress(ConfigError):
-                sheets.append(sheet(each, baseline, corpus, results))
-        return cls([each for each in sheets if not each.empty], baseline, corpus)
+                summaries.append(summarize(each, baseline, corpus, results))
+        return cls([each for each in summaries if not each.empty], baseline, corpus)
 
     @property
     def spread(self) -> Spread:
         """Spread of BLEU over seeds."""
-        return pooled_spread(self.sheets)
+        return pooled_spread(self.summaries)
 
     def write(self, folder: Path) -> Path:
         """Write ``report.html`` and ``pictures/EXPERIMENT.png``; return the page's path.
@@ -75,7 +81,7 @@ class Report:
         """
         pictures = folder / PICTURES
         pictures.mkdir(parents=True, exist_ok=True)
-        for each in self.sheets:
+        for each in self.summaries:
             figures.write_png(each, pictures / f"{each.experiment.name}.png")
         path = folder / FILE
         system.write_text(path, self.page())
@@ -92,7 +98,7 @@ class Report:
             introduction=escape(self.introduction()),
             spread=escape(f"{spread.describe()} {MEANING}"),
             overview=self._overview(spread),
-            experiments="\n".join(_experiment(each, spread) for each in self.sheets),
+            experiments="\n".join(_experiment(each, spread) for each in self.summaries),
             footer=escape(self.origin()),
         )
 
@@ -114,21 +120,21 @@ class Report:
         )
 
     def origin(self) -> str:
-        """Return a sentence about the machines and versions behind the results."""
+        """Return a sentence about the versions and processors of the results."""
         results = [result for row in self._rows() for result in row.results]
         versions = sorted({f"TensorFlow {each['versions']['tensorflow']}" for each in results})
         kinds = sorted({f"{each['cores']} cores, {each['processor']}" for each in results})
         return f"{len({each['key'] for each in results})} results. {'; '.join(versions + kinds)}."
 
-    def _rows(self) -> Iterator[Row]:
-        for each in self.sheets:
+    def _rows(self) -> Iterator[VariantSummary]:
+        for each in self.summaries:
             yield from each.rows.values()
 
     def _overview(self, spread: Spread) -> str:
         rows = []
-        for each in self.sheets:
+        for each in self.summaries:
             name, title = each.experiment.name, each.experiment.title
-            verdict = findings.verdict_of(each, spread)
+            verdict = findings.verdict_counts(each, spread)
             rows.append(
                 f'<tr><td><a href="#{name}">{name}</a></td><td class="text">{escape(title)}</td>'
                 f'<td class="text">{verdict}</td></tr>'
@@ -141,42 +147,43 @@ class Report:
 
 
 MEANING = (
-    "A difference counts where it is above twice its standard error; others are called within the "
-    "spread. Thin lines are single seeds, thick ones their mean, and a cross marks the end of a "
-    "run whose loss is no longer finite."
+    "A difference counts if it is above twice its standard error; smaller ones are within the "
+    "spread. Thin lines are single seeds, thick lines their mean. A cross marks the end of a "
+    "diverged run."
 )
+"""How to read differences and figures."""
 
 
-def _experiment(sheet: Sheet, spread: Spread) -> str:
+def _experiment(summary: ExperimentSummary, spread: Spread) -> str:
     """Return the section of an experiment."""
-    it = sheet.experiment
-    seen = "".join(f"<li>{escape(text)}</li>" for text in findings.sentences(sheet, spread))
-    notes = f'<p class="summary">{escape(it.notes)}</p>' if it.notes else ""
-    return f"""<section id="{it.name}">
-<h2>{escape(it.title[:1].upper() + it.title[1:])}</h2>
+    experiment = summary.experiment
+    result = "".join(f"<li>{escape(text)}</li>" for text in findings.sentences(summary, spread))
+    notes = f'<p class="summary">{escape(experiment.notes)}</p>' if experiment.notes else ""
+    return f"""<section id="{experiment.name}">
+<h2>{escape(experiment.heading)}</h2>
 <div class="choice">
-<div>{diagrams.diagram(it.boxes)}</div>
+<div>{diagrams.diagram(experiment.boxes)}</div>
 <div>
-<dl class="formulas"><dt>before</dt><dd>{escape(it.before)}</dd>
-<dt>after</dt><dd class="after">{escape(it.after)}</dd></dl>
-<h3>Expected</h3><p>{escape(it.literature)}</p>
-<h3>Seen</h3><ul class="seen">{seen}</ul>
+<dl class="formulas"><dt>before</dt><dd>{escape(experiment.before)}</dd>
+<dt>after</dt><dd class="after">{escape(experiment.after)}</dd></dl>
+<h3>Expected</h3><p>{escape(experiment.literature)}</p>
+<h3>Result</h3><ul class="result">{result}</ul>
 {notes}
 </div>
 </div>
-{_table(sheet)}
-{_legend(sheet)}
-<div class="figures">{"".join(_figures(sheet))}</div>
+{_table(summary)}
+{_legend(summary)}
+<div class="figures">{"".join(_figures(summary))}</div>
 </section>"""
 
 
-def _table(sheet: Sheet) -> str:
+def _table(summary: ExperimentSummary) -> str:
     head = "".join(
         f'<th class="text">{name}</th>' if name == "outcome" else f"<th>{name}</th>"
         for name in tables.COLUMNS
     )
     lines = []
-    for line in tables.table(sheet):
+    for line in tables.table(summary):
         cells = "".join(
             f"<td{_attributes(name, cell)}>{escape(cell.text)}</td>"
             for name, cell in zip(tables.COLUMNS, line, strict=True)
@@ -194,8 +201,8 @@ def _attributes(name: str, cell: tables.Cell) -> str:
     return kind + (f' data-value="{cell.value:g}"' if cell.value is not None else "")
 
 
-def _legend(sheet: Sheet) -> str:
-    names = figures.legend(sheet)
+def _legend(summary: ExperimentSummary) -> str:
+    names = figures.legend(summary)
     if len(names) < 2:
         return ""
     items = [
@@ -206,8 +213,8 @@ def _legend(sheet: Sheet) -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _figures(sheet: Sheet) -> Iterator[str]:
-    for number, panel in enumerate(panels(sheet)):
-        picture = figures.svg(panel, f"{sheet.experiment.name}-{number}")
+def _figures(summary: ExperimentSummary) -> Iterator[str]:
+    for number, panel in enumerate(panels(summary)):
+        picture = figures.svg(panel, f"{summary.experiment.name}-{number}")
         kind = ' class="wide"' if panel.wide else ""
         yield f"<figure{kind}><figcaption>{escape(panel.title)}</figcaption>{picture}</figure>"

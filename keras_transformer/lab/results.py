@@ -12,7 +12,7 @@ from keras_transformer.errors import UserError
 from keras_transformer.lab.jobs import KEY_LENGTH, Job
 
 FORMAT = 1
-"""Version of the files; those of other versions are refused."""
+"""Version of the file format; other versions are refused."""
 
 Result = dict[str, Any]
 """Contents of a file; see `docs/lab.md`."""
@@ -55,7 +55,7 @@ class Results:
 
         Args:
             job: The job, whose name and key become those of the file.
-            values: Everything else; NaN and infinity become null.
+            values: The other fields; NaN and infinity become null.
 
         Raises:
             FileError: The file cannot be written.
@@ -64,8 +64,8 @@ class Results:
             "format": FORMAT,
             "name": job.name,
             "key": job.key,
-            "variant": job.variant,
-            "training": job.training,
+            "variant": job.variant_key,
+            "training": job.training_key,
             "seed": job.seed,
             "overrides": job.overrides,
             **values,
@@ -79,7 +79,7 @@ class Results:
 
 
 def _text(result: Result) -> str:
-    """Return JSON with a line for each entry, and for each point of a curve."""
+    """Return JSON with one line for each field and for each point of a curve."""
     entries = []
     for name, value in result.items():
         if isinstance(value, list) and value:
@@ -111,6 +111,6 @@ def _read(path: Path) -> Result:
         raise ResultError(f"{path}: expected the result of a run, got other JSON")
     if result.get("format") != FORMAT:
         raise ResultError(
-            f"{path}: expected format {FORMAT}, got {result.get('format')!r}, of another version"
+            f"{path}: expected format {FORMAT}, got {result.get('format')!r} of another version"
         )
     return result

@@ -1,4 +1,4 @@
-"""Execution of a laboratory: each training and measurement in a process of its own."""
+"""Runner of a laboratory: each training and each measurement is a separate process."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from keras_transformer.errors import UserError
 from keras_transformer.lab.jobs import Corpus, Job, by_training, data_key
 from keras_transformer.lab.results import Results
 from keras_transformer.run import CONFIG, Run
+from keras_transformer.training import bad_batch
 
-GRACE = 60.0
-"""Seconds that a stopped training has to save, before it is killed."""
-BAD_BATCH = "bad_batch.json"
-"""File of a run whose loss or gradient is not finite, with the step."""
+STOP_TIMEOUT = 60.0
+"""Seconds in which a stopped process may save its state before it is killed."""
 TRAINED = "trained.json"
-"""File of a run that is trained, or has diverged."""
-BULKY = ("checkpoints", "best")
-"""Parts of a run folder that no later job needs."""
+"""File in a run folder whose training has finished or diverged."""
+LARGE_FOLDERS = ("checkpoints", "best")
+"""Folders of a run that no later job needs."""
 
 Log = Callable[[str], None]
 
 
-class Failure(UserError):
-    """A process of the laboratory that ended without a result."""
+class ProcessError(UserError):
+    """A training or measurement that ended without a result."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +58,9 @@ class Laboratory:
     measure_again: bool = False
 
     def run(self, jobs: Sequence[Job]) -> list[str]:
-        """Finish all jobs that have no result yet.
+        """Run all jobs that have no result yet.
 
-        A job that fails leaves no result, and the others go on.
+        A job that fails leaves no result; the others continue.
 
         Returns:
             The names of the jobs that failed.
@@ -79,7 +78,7 @@ class Laboratory:
             start = time.monotonic()
             try:
                 self._finish(group)
-            except Failure as error:
+            except ProcessError as error:
                 self.log(f"{error}; the next call tries it again")
                 failed += [job.name for job in group]
             else:
@@ -87,85 +86,94 @@ class Laboratory:
         return failed
 
     def _measurable(self, job: Job) -> bool:
-        folders = (self.folder / "runs").glob(f"*-{job.training}")
+        """Return whether to measure a job again: its checkpoints still exist."""
+        folders = (self.folder / "runs").glob(f"*-{job.training_key}")
         return self.measure_again and any((path / "checkpoints").exists() for path in folders)
 
     def _finish(self, group: Sequence[Job]) -> None:
         """Train the run of a group unless it is trained, measure it and write the results."""
-        path = self._trained(group[0])
-        shared, finals = self._measured(path, group)
+        path = self._train(group[0])
+        shared, scores = self._measure(path, group)
         for job in group:
             own = shared if not job.searches_only else _without_curves(shared)
-            values = {**own, "final": finals.get(job.key), "corpus": self.corpus.name}
+            values = {**own, "final": scores.get(job.key), "corpus": self.corpus.name}
             self.results.add(job, values)
-            self.log(f"    {job.name}: {summary(values)}")
+            self.log(f"    {job.name}: {describe_result(values)}")
         if self.clean:
-            for name in BULKY:
+            for name in LARGE_FOLDERS:
                 with contextlib.suppress(FileNotFoundError):
                     system.remove(path / name)
 
-    def _trained(self, job: Job) -> Path:
+    def _train(self, job: Job) -> Path:
         """Train the run of a job, or resume it; return its folder."""
         runs = self.folder / "runs"
-        # The name is that of the first job with this training; the key finds it again.
-        existing = sorted(runs.glob(f"*-{job.training}/{CONFIG}"))
-        path = existing[0].parent if existing else runs / f"{job.name}-{job.training}"
+        # Another job with the same training may have named the folder: look for the key.
+        existing = sorted(runs.glob(f"*-{job.training_key}/{CONFIG}"))
+        path = existing[0].parent if existing else runs / f"{job.name}-{job.training_key}"
         if not existing:
-            Run.create(path, job.config, self.log, prepared_in=self._prepared(job))
+            Run.create(path, job.config, self.log, prepared_in=self._prepare(job))
         if (path / TRAINED).exists():
             return path
-        words = ["keras_transformer.train", "--resume", "--run", str(path)]
-        diverged = (path / BAD_BATCH).exists()
-        status = 0 if diverged else _call(words, path / "output.txt")
-        if status and not (path / BAD_BATCH).exists():
-            raise Failure(f"{path}: training ended with status {status}: see output.txt there")
+        arguments = ["keras_transformer.train", "--resume", "--run", str(path)]
+        status = (
+            0 if (path / bad_batch.FILE).exists() else _run_module(arguments, path / "output.txt")
+        )
+        if status and not (path / bad_batch.FILE).exists():
+            raise ProcessError(f"{path}: training ended with status {status}: see output.txt there")
         system.write_json(path / TRAINED, {"status": status})
         return path
 
-    def _prepared(self, job: Job) -> Path:
+    def _prepare(self, job: Job) -> Path:
         """Return a run folder with the data of a job, prepared once for all runs."""
         path = self.folder / "data" / data_key(job.config, self.corpus)
         if not (path / CONFIG).exists():
             Run.create(path, job.config, self.log)
         return path
 
-    def _measured(self, path: Path, group: Sequence[Job]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Measure a trained run; return values of the run, and of the search of each job."""
+    def _measure(self, path: Path, group: Sequence[Job]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Measure a trained run; return its statistics, and the scores of each job by key."""
         searches = {job.key: to_dict(job.config)["search"] for job in group}
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
-            output = Path(place) / "measured.json"
-            words = ["keras_transformer.lab.measure", str(path), str(output), json.dumps(searches)]
+        with tempfile.TemporaryDirectory(dir=self.folder) as temporary:
+            output = Path(temporary) / "measured.json"
+            arguments = [
+                "keras_transformer.lab.measure",
+                str(path),
+                str(output),
+                json.dumps(searches),
+            ]
             if all(job.searches_only for job in group):
-                words.append("--search_only")
-            status = _call(words, path / "output.txt")
+                arguments.append("--search_only")
+            status = _run_module(arguments, path / "output.txt")
             if status:
-                raise Failure(f"{path}: measuring ended with status {status}: see output.txt there")
+                raise ProcessError(
+                    f"{path}: measuring ended with status {status}: see output.txt there"
+                )
             values = json.loads(system.read_text(output))
-        return values["run"], values["finals"]
+        return values["run"], values["scores"]
 
 
-def summary(values: dict[str, Any]) -> str:
-    """Return the outcome of a result in a few words."""
+def describe_result(values: dict[str, Any]) -> str:
+    """Return the outcome, BLEU and loss of a result as text."""
     final, step = values["final"], values["diverged_at"]
-    words = [values["outcome"] + (f" at step {step}" if step is not None else "")]
+    texts = [values["outcome"] + (f" at step {step}" if step is not None else "")]
     if final:
-        words.append(f"BLEU {final['bleu']:.1f}, loss {final['nll_per_token']:.2f} a token")
-    return ", ".join(words)
+        texts.append(f"BLEU {final['bleu']:.1f}, loss {final['nll_per_token']:.2f} a token")
+    return ", ".join(texts)
 
 
 def _without_curves(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a run for another search: its curves stand in another result."""
+    """Return the statistics of a run without its curves, which another result has."""
     return {name: value for name, value in values.items() if not isinstance(value, list)}
 
 
-def _call(words: Sequence[str], output: Path) -> int:
-    """Run a module; its messages go to ``output`` too. Return its status.
+def _run_module(arguments: Sequence[str], output: Path) -> int:
+    """Run a module with its output appended to a file, and return its exit status.
 
-    A stop signal to this process is passed on, and the module has time to save.
+    If this process is stopped, the module gets SIGTERM and time to save its state.
     """
     with output.open("ab") as log, _stopped_with_parent() as processes:
         process = subprocess.Popen(
-            [sys.executable, "-m", *words],
+            [sys.executable, "-m", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -177,7 +185,7 @@ def _call(words: Sequence[str], output: Path) -> int:
 
 @contextlib.contextmanager
 def _stopped_with_parent() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Stop the processes of a block if it ends early."""
+    """Stop the processes that are still running at the end of the block."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         yield processes
@@ -186,7 +194,7 @@ def _stopped_with_parent() -> Iterator[list[subprocess.Popen[bytes]]]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(GRACE)
+                    process.wait(STOP_TIMEOUT)
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()

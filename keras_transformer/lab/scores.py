@@ -19,20 +19,21 @@ from keras_transformer.run import Run
 LENGTHS = (10, 15, 20, 25, 30)
 """Upper limits of the buckets of source tokens, end token included; the last has none."""
 MAX_TOKENS = 1_000
-"""Longest source in tokens; the limit of training must not cut the dev set."""
+"""Longest source in tokens: the limit of training must not truncate the dev set."""
 MIN_BUCKET = 5
-"""Fewest sentences of a bucket whose BLEU says something."""
+"""Sentences that a bucket needs for a BLEU score."""
 
 
-def finals(run: Run, searches: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Translate the dev set with the best weights.
+def final_scores(run: Run, searches: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Translate the dev set with the best weights, and score the translations.
 
     Args:
         run: The run.
         searches: The section ``search`` of each job, by its key.
 
     Returns:
-        The scores by key; empty if the run has no weights.
+        The scores of each job, by its key; empty if the run has no weights. Losses are in nats,
+        ``seconds`` is the time of the search.
     """
     if not run.best_weights.exists():
         return {}
@@ -85,7 +86,7 @@ def _scores(run: Run, texts: Sequence[str], pairs: Sequence[Pair]) -> dict[str, 
 def _by_length(
     run: Run, translator: Translator, texts: Sequence[str], pairs: Sequence[Pair]
 ) -> list[dict[str, Any]]:
-    """Return BLEU and length ratio of sentences by the number of their source tokens."""
+    """Return BLEU and length ratio of each bucket of source lengths, in tokens."""
     tokenizer = translator.tokenizer
     lengths = [len(ids) + 1 for ids in tokenizer.source.encode([pair.source for pair in pairs])]
     name = choose_tokenization(
@@ -101,13 +102,13 @@ def _by_length(
             continue
         hypotheses = [texts[row] for row in rows]
         references = [pairs[row].target for row in rows]
-        written = sum(map(len, hypotheses)) / max(sum(map(len, references)), 1)
+        ratio = sum(map(len, hypotheses)) / max(sum(map(len, references)), 1)
         found.append(
             {
                 "longest": LENGTHS[bucket] if bucket < len(LENGTHS) else max(lengths),
                 "sentences": len(rows),
                 "bleu": bleu(hypotheses, [references], name),
-                "length_ratio": written,  # in characters
+                "length_ratio": ratio,  # in characters
             }
         )
     return found

@@ -1,11 +1,11 @@
-"""Table of an experiment: one line for each variant, numbers with their spread."""
+"""Table of an experiment: one line for each variant, scores with their standard deviation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from keras_transformer.lab.experiment import BASELINE
-from keras_transformer.lab.rows import Row, Sheet
+from keras_transformer.lab.summaries import ExperimentSummary, VariantSummary
 
 COLUMNS = (
     "variant",
@@ -33,21 +33,21 @@ class Cell:
 
     text: str
     value: float | None = None
-    """For sorting; None sorts by the text, or last where it is empty."""
+    """Sort key; None: sort by the text, an empty one last."""
 
 
-def table(sheet: Sheet) -> list[list[Cell]]:
+def table(summary: ExperimentSummary) -> list[list[Cell]]:
     """Return a line for each variant with results, the baseline first."""
-    target = sheet.target_loss()
-    return [_line(sheet, row, target) for row in sheet.rows.values() if row.results]
+    target = summary.target_loss()
+    return [_line(summary, row, target) for row in summary.rows.values() if row.results]
 
 
-def _line(sheet: Sheet, row: Row, target: float | None) -> list[Cell]:
-    steps, tokens = (sheet.reach(row, name, target) for name in ("step", "target_tokens"))
+def _line(summary: ExperimentSummary, row: VariantSummary, target: float | None) -> list[Cell]:
+    steps, tokens = (summary.mean_at_loss(row, name, target) for name in ("step", "target_tokens"))
     return [
         Cell(row.name),
-        _with_spread(row, "bleu"),
-        _with_spread(row, "chrf"),
+        _score(row, "bleu"),
+        _score(row, "chrf"),
         _number(row.mean("final", "nll_per_token"), ".3f"),
         _number(row.mean("final", "nll_per_character"), ".3f"),
         _number(row.mean("first_loss"), ".2f"),
@@ -62,11 +62,8 @@ def _line(sheet: Sheet, row: Row, target: float | None) -> list[Cell]:
     ]
 
 
-def _with_spread(row: Row, name: str) -> Cell:
-    mean, spread = row.mean("final", name), row.spread("final", name)
-    if mean is None:
-        return Cell("")
-    return Cell(f"{mean:.1f}" + (f" ± {spread:.1f}" if spread is not None else ""), mean)
+def _score(row: VariantSummary, name: str) -> Cell:
+    return Cell(row.format_score(name), row.mean("final", name))
 
 
 def _number(value: float | None, form: str) -> Cell:
@@ -74,5 +71,5 @@ def _number(value: float | None, form: str) -> Cell:
 
 
 def is_baseline(line: list[Cell]) -> bool:
-    """Return whether a line of `table` is that of the baseline."""
+    """Return whether a line of `table` belongs to the baseline."""
     return line[0].text == BASELINE

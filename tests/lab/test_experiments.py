@@ -9,7 +9,7 @@ from keras_transformer.lab.diagrams import diagram
 from keras_transformer.lab.experiment import Default, Experiment, Table, Times, Variant
 from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.jobs import differences
-from tests.lab.made_up import baseline
+from tests.lab.fake_results import baseline
 
 
 def experiment(*variants: Variant) -> Experiment:

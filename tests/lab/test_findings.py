@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from keras_transformer.lab.experiment import Expected, Experiment, Variant
-from keras_transformer.lab.findings import sentences, verdict_of
-from keras_transformer.lab.jobs import jobs
+from keras_transformer.lab.findings import sentences, verdict_counts
+from keras_transformer.lab.jobs import make_jobs
 from keras_transformer.lab.results import Result, Results
-from keras_transformer.lab.rows import Sheet, Spread, pooled_spread, sheet
-from keras_transformer.lab.run_values import outcome
-from tests.lab.made_up import CORPUS, baseline, result
+from keras_transformer.lab.run_statistics import outcome
+from keras_transformer.lab.summaries import ExperimentSummary, Spread, pooled_spread, summarize
+from tests.lab.fake_results import CORPUS, baseline, result
 
 
-def make(tmp_path: Path, expected: Expected, base: list[Result], changed: list[Result]) -> Sheet:
+def make(
+    tmp_path: Path, expected: Expected, base: list[Result], changed: list[Result]
+) -> ExperimentSummary:
     """Return the rows of an experiment with one variant, a result for each seed."""
     it = Experiment(
         "mine",
@@ -30,10 +32,10 @@ def make(tmp_path: Path, expected: Expected, base: list[Result], changed: list[R
     )
     results = Results(tmp_path)
     values = {False: list(base), True: list(changed)}
-    for job in jobs([it], baseline(), 3, CORPUS):
+    for job in make_jobs([it], baseline(), 3, CORPUS):
         if queue := values[bool(job.overrides)]:
             results.add(job, queue.pop(0))
-    return sheet(it, baseline(), CORPUS, Results(tmp_path))
+    return summarize(it, baseline(), CORPUS, Results(tmp_path))
 
 
 def scored(*bleus: float) -> list[Result]:
@@ -131,8 +133,8 @@ def test_one_seed_is_judged_by_the_assumed_spread(tmp_path: Path) -> None:
     spread = pooled_spread([found])
     assert spread.configurations == 0
     # 2 * 1.0 * sqrt(1 + 1) = 2.83, above the difference of 2.5.
-    assert verdict_of(found, spread) == "1 did not show"
-    assert verdict_of(found, Spread(0.5, 4)) == "1 as expected"
+    assert verdict_counts(found, spread) == "1 did not show"
+    assert verdict_counts(found, Spread(0.5, 4)) == "1 as expected"
 
 
 def test_steps_to_the_loss_of_the_baseline_after_half_of_its_steps(tmp_path: Path) -> None:
@@ -141,11 +143,11 @@ def test_steps_to_the_loss_of_the_baseline_after_half_of_its_steps(tmp_path: Pat
     found = make(tmp_path, "lower", scored(20), [slower])
     target = found.target_loss()
     assert target == 4.0
-    assert found.reach(found.rows["baseline"], "step", target) == 20
-    assert found.reach(found.rows["two heads"], "step", target) == 25
-    assert found.reach(found.rows["two heads"], "target_tokens", target) == 25_000
+    assert found.mean_at_loss(found.rows["baseline"], "step", target) == 20
+    assert found.mean_at_loss(found.rows["two heads"], "step", target) == 25
+    assert found.mean_at_loss(found.rows["two heads"], "target_tokens", target) == 25_000
     never = make(tmp_path / "x", "lower", scored(20), [result(1, losses=(7.0, 6.0, 5.0, 4.5))])
-    assert never.reach(never.rows["two heads"], "step", target) is None
+    assert never.mean_at_loss(never.rows["two heads"], "step", target) is None
 
 
 def test_scores_of_long_sentences_are_weighted_by_their_number(tmp_path: Path) -> None:
@@ -157,9 +159,9 @@ def test_scores_of_long_sentences_are_weighted_by_their_number(tmp_path: Path) -
     values = result(20)
     values["final"] |= {"by_length": buckets}
     row = make(tmp_path, "lower", [values], []).rows["baseline"]
-    assert row.on_longer(15, "bleu") == pytest.approx(17.0)  # (30 * 20 + 10 * 8) / 40
-    assert row.on_longer(15, "length_ratio") == pytest.approx(0.9)
-    assert row.on_longer(30, "bleu") is None
+    assert row.mean_above_length(15, "bleu") == pytest.approx(17.0)  # (30 * 20 + 10 * 8) / 40
+    assert row.mean_above_length(15, "length_ratio") == pytest.approx(0.9)
+    assert row.mean_above_length(30, "bleu") is None
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from keras_transformer.config import Config, DataConfig, from_dict, to_dict
 from keras_transformer.lab.experiments import TABLE
-from keras_transformer.lab.jobs import Corpus, by_training, corpus, job, jobs, slug
-from tests.lab.made_up import CORPUS, baseline
+from keras_transformer.lab.jobs import Corpus, by_training, make_job, make_jobs, read_corpus, slug
+from tests.lab.fake_results import CORPUS, baseline
 
 
 def changed(section: str, **fields: object) -> Config:
@@ -16,12 +16,12 @@ def changed(section: str, **fields: object) -> Config:
 
 
 def key(config: Config, found: Corpus = CORPUS, seed: int = 1) -> str:
-    return job("x", config, baseline(), seed, found).key
+    return make_job("x", config, baseline(), seed, found).key
 
 
 def test_equal_configurations_of_several_experiments_are_one_job() -> None:
     chosen = [TABLE.by_name[name] for name in ("heads", "unscaled-attention", "table-3")]
-    names = [each.name for each in jobs(chosen, baseline(), 2, CORPUS)]
+    names = [each.name for each in make_jobs(chosen, baseline(), 2, CORPUS)]
     assert sum(name.startswith("baseline") for name in names) == 2
     # "1 head", "one head" and "(A) h = 1" are the same network.
     assert [name for name in names if "1-head" in name] == ["1-head-seed1", "1-head-seed2"]
@@ -29,13 +29,13 @@ def test_equal_configurations_of_several_experiments_are_one_job() -> None:
 
 
 def test_the_first_seed_of_all_comes_before_the_second() -> None:
-    seeds = [each.seed for each in jobs([TABLE.by_name["heads"]], baseline(), 3, CORPUS)]
+    seeds = [each.seed for each in make_jobs([TABLE.by_name["heads"]], baseline(), 3, CORPUS)]
     assert seeds == sorted(seeds)
     assert set(seeds) == {1, 2, 3}
 
 
 def test_searches_share_one_training() -> None:
-    found = jobs([TABLE.by_name["beam"]], baseline(), 1, CORPUS)
+    found = make_jobs([TABLE.by_name["beam"]], baseline(), 1, CORPUS)
     assert len(by_training(found)) == 1
     assert len({each.key for each in found}) == len(found) == 14
     assert [each.searches_only for each in found] == [False] + [True] * 13
@@ -67,7 +67,7 @@ def test_a_corpus_is_known_by_its_content(tmp_path: Path) -> None:
         for name in ("train.en", "train.de", "val.en", "val.de"):
             (folder / name).write_text(text)
         data = DataConfig(f"{folder}/train", f"{folder}/val", "en", "de")
-        found.append(corpus(dataclasses.replace(baseline(), data=data)))
+        found.append(read_corpus(dataclasses.replace(baseline(), data=data)))
     assert [each.name for each in found] == [f"{name}/train {name}/val" for name in "abc"]
     assert found[0].identity == found[1].identity != found[2].identity
 

@@ -8,13 +8,13 @@ from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.config import SECTIONS
 from keras_transformer.lab import __main__ as command
 from keras_transformer.lab.experiments import TABLE
-from keras_transformer.lab.options import Request, add_options, request
+from keras_transformer.lab.options import LabSettings, add_options, lab_settings
 
 
-def read(*words: str) -> Request:
+def read(*words: str) -> LabSettings:
     parser = build_parser("lab", "", list(SECTIONS))
     add_options(parser)
-    return request(load_config(parser, words))
+    return lab_settings(load_config(parser, words))
 
 
 def test_the_list_names_each_experiment_with_its_variants(
@@ -28,18 +28,18 @@ def test_the_list_names_each_experiment_with_its_variants(
 
 
 def test_short_options_and_fields_change_the_baseline() -> None:
-    wanted = read(
+    settings = read(
         *("heads", "beam", "heads", "--steps", "70", "--data", "D/train", "--dev", "D/val"),
         *("--source", "en", "--target", "de", "--model.d_ff", "64", "--seeds", "2"),
     )
-    assert [each.name for each in wanted.experiments] == ["heads", "beam"]
-    config = wanted.baseline
-    assert (config.train.max_steps, config.model.d_ff, wanted.seeds) == (70, 64, 2)
+    assert [each.name for each in settings.experiments] == ["heads", "beam"]
+    config = settings.baseline
+    assert (config.train.max_steps, config.model.d_ff, settings.seeds) == (70, 64, 2)
     data = config.data
     assert (data.train, data.dev, data.source, data.target) == ("D/train", "D/val", "en", "de")
     assert config.data.vocabulary_size == read().baseline.data.vocabulary_size
     assert len(read().experiments) == len(TABLE.experiments)
-    assert str(wanted.results) == "lab/results"
+    assert str(settings.results) == "lab/results"
 
 
 def test_minutes_replace_steps() -> None:

@@ -14,7 +14,7 @@ from keras_transformer.lab import record
 from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.report import Report
 from keras_transformer.lab.results import Results
-from tests.lab.made_up import CORPUS, baseline, fill
+from tests.lab.fake_results import CORPUS, baseline, fill
 from tests.server.page.conftest import browser
 from tools import lab_document
 

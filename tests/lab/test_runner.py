@@ -17,11 +17,11 @@ import pytest
 from keras_transformer.config import from_dict
 from keras_transformer.lab import record, runner
 from keras_transformer.lab.experiment import Experiment, Variant
-from keras_transformer.lab.jobs import Corpus, Job, corpus, jobs
+from keras_transformer.lab.jobs import Corpus, Job, make_jobs, read_corpus
 from keras_transformer.lab.results import ResultError, Results
 from keras_transformer.lab.runner import Laboratory
 from keras_transformer.run import Run
-from tests.lab.made_up import result
+from tests.lab.fake_results import result
 
 WORDS = ("eins", "zwei", "drei", "vier", "fünf", "sechs")
 
@@ -65,36 +65,38 @@ class Scripted:
         self.calls: list[list[str]] = []
         self.fail: Callable[[str], int] = lambda path: 0
 
-    def __call__(self, words: Sequence[str], output: Path) -> int:
-        self.calls.append(list(words))
-        if words[0] == "keras_transformer.train":
-            assert Run.open(Path(words[-1])).prepared(lambda line: None)
-            return self.fail(words[-1])
-        searches = json.loads(words[3])
+    def __call__(self, arguments: Sequence[str], output: Path) -> int:
+        self.calls.append(list(arguments))
+        if arguments[0] == "keras_transformer.train":
+            assert Run.open(Path(arguments[-1])).prepared(lambda line: None)
+            return self.fail(arguments[-1])
+        searches = json.loads(arguments[3])
         final = result(20.0)["final"]
-        values = {"run": result(), "finals": dict.fromkeys(searches, final)}
-        Path(words[2]).write_text(json.dumps(values))
+        values = {"run": result(), "scores": dict.fromkeys(searches, final)}
+        Path(arguments[2]).write_text(json.dumps(values))
         return 0
 
     def trained(self) -> list[str]:
-        return [Path(words[-1]).name for words in self.calls if words[0].endswith("train")]
+        return [
+            Path(arguments[-1]).name for arguments in self.calls if arguments[0].endswith("train")
+        ]
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     found = Scripted()
-    monkeypatch.setattr(runner, "_call", found)
+    monkeypatch.setattr(runner, "_run_module", found)
     return found
 
 
 def make(tmp_path: Path, text: dict[str, Any], **options: Any) -> tuple[Laboratory, list[Job]]:
     base = from_dict({"model": {"d_model": 16, "heads": 4, "d_ff": 16}, "data": text})
-    found = corpus(base)
+    found = read_corpus(base)
     folder = tmp_path / "lab"
     laboratory = Laboratory(
         folder, Results(folder / "results"), found, lambda line: None, **options
     )
-    return laboratory, jobs([EXPERIMENT], base, 1, found)
+    return laboratory, make_jobs([EXPERIMENT], base, 1, found)
 
 
 def test_each_training_once_and_each_data_configuration_once(
@@ -109,7 +111,7 @@ def test_each_training_once_and_each_data_configuration_once(
     results = Results(tmp_path / "lab" / "results")
     assert len(results) == 4
     greedy = next(job for job in wanted if job.overrides == {"search.beam": 1})
-    [stored] = results.of_variant(greedy.variant)
+    [stored] = results.of_variant(greedy.variant_key)
     assert "curve" not in stored
     assert stored["final"]["bleu"] == 20.0
 
@@ -166,7 +168,7 @@ def test_clean_and_measure_again(tmp_path: Path, text: dict[str, Any], scripted:
         (path / name).mkdir()
     scripted.calls.clear()
     make(tmp_path, text, measure_again=True, clean=True)[0].run(wanted[:1])
-    assert [words[0] for words in scripted.calls] == ["keras_transformer.lab.measure"]
+    assert [arguments[0] for arguments in scripted.calls] == ["keras_transformer.lab.measure"]
     assert not (path / "checkpoints").exists()
     assert not (path / "best").exists()
     scripted.calls.clear()
@@ -198,10 +200,19 @@ SIZES = (
 )
 
 
-def start(text: dict[str, Any], folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(text: dict[str, Any], folder: Path, *arguments: str) -> subprocess.Popen[str]:
     data = [word for name, value in text.items() for word in (f"--data.{name}", str(value))]
     return subprocess.Popen(
-        [sys.executable, "-m", "keras_transformer.lab", *words, *SIZES, *data, "--to", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "keras_transformer.lab",
+            *arguments,
+            *SIZES,
+            *data,
+            "--to",
+            str(folder),
+        ],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -246,8 +257,8 @@ def test_a_real_laboratory_is_interrupted_and_continued(
 def test_a_run_with_an_absurd_rate_diverges(tmp_path: Path, text: dict[str, Any]) -> None:
     folder = tmp_path / "lab"
     # Without clipping and normalization, weights of 1e15 overflow in float32.
-    words = ("no-layer-norm", "--seeds", "1", "--steps", "60", "--train.learning_rate_factor")
-    process = start(text, folder, *words, "1e4")
+    arguments = ("no-layer-norm", "--seeds", "1", "--steps", "60", "--train.learning_rate_factor")
+    process = start(text, folder, *arguments, "1e4")
     output = process.communicate(timeout=900)
     assert process.returncode == 0, output
     found = [json.loads(path.read_text()) for path in folder.glob("results/*-seed1-*.json")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.visualize.comparison import compare, matched
-from tests.visualize.made_up import view, words
+from tests.visualize.fake_views import view, words
 
 
 def test_equal_and_replaced_tokens_correspond_others_are_left_out() -> None:

@@ -12,7 +12,7 @@ from keras_transformer.visualize.heads import (
     head_statistics,
     mean_distance,
 )
-from tests.visualize.made_up import END, shifted, words
+from tests.visualize.fake_views import END, shifted, words
 
 FIVE = (*words("a", "b", "c", "d"), END)
 

@@ -7,7 +7,7 @@ import json
 import re
 
 from keras_transformer.visualize import html_page
-from tests.visualize.made_up import view
+from tests.visualize.fake_views import view
 
 HOSTILE = "</script><script>alert(1)</script> <!-- & \" ' \u2028 😀 שלום {script} {data} \udce9"
 

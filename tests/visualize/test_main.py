@@ -12,7 +12,7 @@ import pytest
 
 from keras_transformer.visualize import __main__ as command
 from keras_transformer.visualize import attention_view
-from tests.visualize.made_up import view
+from tests.visualize.fake_views import view
 
 
 @pytest.fixture

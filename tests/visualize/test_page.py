@@ -12,7 +12,7 @@ import pytest
 
 from keras_transformer.visualize.attention_view import AttentionView
 from keras_transformer.visualize.comparison import compare
-from tests.visualize.made_up import view
+from tests.visualize.fake_views import view
 
 pytestmark = pytest.mark.slow
 

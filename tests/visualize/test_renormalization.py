@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keras_transformer.visualize.renormalization import without_special_keys
-from tests.visualize.made_up import END, START, words
+from tests.visualize.fake_views import END, START, words
 
 
 def test_the_end_token_is_left_out_and_rows_sum_to_1() -> None:

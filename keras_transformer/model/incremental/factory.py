@@ -11,15 +11,15 @@ from keras_transformer.model.incremental.interface import DecodingModel
 from keras_transformer.model.incremental.recurrent import RecurrentIncrementalDecoder
 
 
-class _Kind(Protocol):
+class _DecoderClass(Protocol):
     def __call__(self, model: keras.Model, fixed: bool = False) -> DecodingModel: ...
 
 
-INCREMENTAL_DECODERS: dict[str, _Kind] = {
+INCREMENTAL_DECODERS: dict[str, _DecoderClass] = {
     "transformer": IncrementalDecoder,
     "recurrent": RecurrentIncrementalDecoder,
 }
-"""Incremental decoders by ``architecture``."""
+"""Classes by ``model.architecture``."""
 
 
 def incremental_decoder(model: keras.Model, fixed: bool = False) -> DecodingModel:

@@ -1,6 +1,6 @@
 """Interface of a model for inference: encode, decode step by step, decode given targets.
 
-`inference` and `serving` know no other part of a model. `factory` chooses the class by
+`inference` and `serving` use a model only through this interface. `factory` chooses the class by
 architecture.
 
 Shapes: see `model`; W rows of each sentence, R rows (B * W).
@@ -29,7 +29,7 @@ class StepFunction(Protocol):
         Args:
             tokens: (R,) int32, the tokens at this position.
             position: () int32, the same for all rows.
-            state: The state after the position before, with room for one more. It may be
+            state: The state after the previous position, with room for one more. It may be
                 overwritten.
 
         Returns:

@@ -1,6 +1,6 @@
 """Incremental decoding of the recurrent model: the step function of a search.
 
-A recurrent decoder has no cache: its state is one vector pair of each layer, whatever the
+A recurrent decoder needs no cache: its state is one pair of vectors for each layer, whatever the
 position.
 
 Shapes: see `model`; W rows of each sentence, R rows (B * W).
@@ -31,10 +31,10 @@ class RecurrentState(NamedTuple):
 
 
 class PreparedWeights(NamedTuple):
-    """Weights in the form that a step uses."""
+    """Weights prepared for the steps of a search."""
 
-    attentive_kernel: tf.Tensor
-    """(3 D, 4 D), from `RecurrentDecoder.attentive_kernel`."""
+    attention_lstm_kernel: tf.Tensor
+    """(3 D, 4 D), from `RecurrentDecoder.attention_lstm_kernel`."""
     projection: tf.Tensor
     """(D, V), the transposed output projection."""
 
@@ -69,7 +69,7 @@ class RecurrentIncrementalDecoder(DecodingModel):
         return step, RecurrentState(layers, self._decoder.attention.source(memory, mask))
 
     def _prepare_weights(self) -> PreparedWeights:
-        return PreparedWeights(self._decoder.attentive_kernel(), self.transposed_projection())
+        return PreparedWeights(self._decoder.attention_lstm_kernel(), self.transposed_projection())
 
     @functools.cached_property
     def _fixed_weights(self) -> PreparedWeights:
@@ -98,19 +98,19 @@ class RecurrentDecodingStep:
     def __call__(
         self, tokens: tf.Tensor, position: tf.Tensor | int, state: RecurrentState
     ) -> tuple[tf.Tensor, RecurrentState]:
-        """Decode one position of every row; which one makes no difference."""
+        """Decode one position of each row; ``position`` is not used."""
         decoder = self._decoder
         x = self._embedding(tokens[:, None])[:, 0]  # (R, D)
-        first, contexts, _ = decoder.attentive_step(
+        first, contexts, _ = decoder.attention_step(
             decoder.embedding_gates(x),
             state.layers[0],
             state.source,
-            self._weights.attentive_kernel,
+            self._weights.attention_lstm_kernel,
             self._beam,
         )
         layers = [first]
-        for cell, past in zip(decoder.cells[1:], state.layers[1:], strict=True):
-            layers.append(LstmState(*cell(layers[-1].hidden, *past)))
+        for cell, previous in zip(decoder.cells[1:], state.layers[1:], strict=True):
+            layers.append(LstmState(*cell(layers[-1].hidden, *previous)))
         features = decoder.output_layer(layers[-1].hidden, contexts, x)  # (R, D)
         logits = tf.cast(tf.matmul(features, self._weights.projection), tf.float32)  # (R, V)
         return logits, state._replace(layers=layers)
@@ -131,5 +131,5 @@ class RecurrentDecodingStep:
 
 
 def _gather(parts: Any, rows: tf.Tensor) -> Any:
-    """Return some of the rows of each tensor."""
+    """Return the given rows of each tensor."""
     return tf.nest.map_structure(lambda part: tf.gather(part, rows), parts)

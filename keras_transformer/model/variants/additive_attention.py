@@ -15,7 +15,7 @@ from keras_transformer.model.masks import MASK_VALUE
 
 
 class AttentionSource(NamedTuple):
-    """The encoder's output in the form that each position of the decoder uses."""
+    """The encoder's output, prepared once for all positions of the decoder."""
 
     keys: tf.Tensor
     """(B, S, D), U h_j."""
@@ -27,7 +27,7 @@ class AttentionSource(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class AdditiveAttention(keras.layers.Layer):
-    """Attention whose score is a small network: e_ij = v · tanh(W s_i-1 + U h_j).
+    """Attention with the score e_ij = v · tanh(W s_i-1 + U h_j), a small network.
 
     Args:
         units: D, width of the queries and of the hidden layer.
@@ -48,14 +48,14 @@ class AdditiveAttention(keras.layers.Layer):
         self.built = True
 
     def source(self, memory: tf.Tensor, source_mask: tf.Tensor) -> AttentionSource:
-        """Compute what does not depend on the query, once for all positions.
+        """Return keys, values and mask, which do not depend on the query.
 
         Args:
             memory: (B, S, M), the encoder's output.
             source_mask: Boolean (B, 1, 1, S), True at real tokens.
         """
         mask = source_mask[:, 0]  # (B, 1, S)
-        # Zeros: the weights of a source of padding only are arbitrary.
+        # If a source is only padding, its weights are uniform: zero values give a zero context.
         values = memory * tf.cast(tf.transpose(mask, [0, 2, 1]), memory.dtype)
         bias = tf.where(mask, 0.0, MASK_VALUE)
         return AttentionSource(project(memory, self.key_kernel), values, bias)

@@ -1,18 +1,18 @@
-"""Recurrent encoder and decoder with attention, the baseline that the paper compares with.
+"""Recurrent encoder and decoder with attention, the architecture before the Transformer.
 
 The network of Bahdanau et al. (2015, "Neural Machine Translation by Jointly Learning to Align and
-Translate", appendix A), in the place of the Transformer's encoder and decoder. Departures:
+Translate", appendix A), instead of the Transformer's encoder and decoder. Departures:
 
-- LSTM cells, with 1 as the bias of the forget gate, instead of gated recurrent units. The cell
-  begins like the hidden state, as tanh of a projection of its own.
-- The output layer is tanh(U s_i + V E y_i-1 + C c_i), with the state after the word before. The
-  paper's has the state s_i-1, and a maximum over pairs of units (maxout) instead of tanh.
+- LSTM cells, with 1 as the bias of the forget gate, instead of gated recurrent units. The initial
+  cell state is computed like the initial hidden state: tanh of a projection, with its own weights.
+- The output layer is tanh(U s_i + V E y_i-1 + C c_i). The paper's has the previous state s_i-1, and
+  maxout over pairs of units instead of tanh.
 - Dropout of embeddings, layer outputs and the output layer (Zaremba et al. 2014), never between
   two positions. Embeddings and output projection may share their matrix.
-- Any number of layers, one on the other. Only the first layer of the decoder attends, as in GNMT
-  (Wu et al. 2016): the others run after its loop.
+- Any number of layers. Only the first layer of the decoder attends, as in GNMT (Wu et al. 2016):
+  the others run after its loop.
 
-Nothing has to encode positions: a state depends on the order of what it has read.
+No positional encoding is needed: a state depends on the order of the tokens read so far.
 
 Shapes: see `model`. The encoder's output is 2 D wide, both directions side by side.
 """
@@ -29,7 +29,7 @@ from keras_transformer.model.configured_layer import ConfiguredLayer
 from keras_transformer.model.kernels.dropout import Dropout
 from keras_transformer.model.kernels.linear import project
 from keras_transformer.model.variants.additive_attention import AdditiveAttention, AttentionSource
-from keras_transformer.model.variants.lstm import LstmCell, loop, lstm_step, run_cell
+from keras_transformer.model.variants.lstm import LstmCell, loop, lstm_step, run_lstm
 from keras_transformer.model.variants.no_positions import NoPositionalEncoding
 
 
@@ -90,20 +90,21 @@ class RecurrentEncoder(ConfiguredLayer):
             training: Whether dropout is on.
 
         Returns:
-            (B, S, 2 D): at each token the state of the forward LSTM, which has read the tokens up
-            to it, and that of the backward LSTM, which has read those from the end down to it.
+            (B, S, 2 D): at each token the state of the forward LSTM, which has read from the first
+            token to it, and of the backward LSTM, which has read from the last token to it.
         """
         lengths = tf.reduce_sum(tf.cast(source_mask[:, 0, 0], tf.int32), axis=1)  # (B,)
         zeros = tf.zeros([tf.shape(x)[0], self.config.d_model])
         for forward, backward, dropout in zip(
             self.forward_cells, self.backward_cells, self.dropouts, strict=True
         ):
-            # Only the real tokens change places: the backward LSTM begins with the last of them.
-            mirrored = tf.reverse_sequence(x, lengths, seq_axis=1)
-            read = run_cell(forward, x, tf.cast(zeros, x.dtype), zeros)  # (B, S, D)
-            read_back = run_cell(backward, mirrored, tf.cast(zeros, x.dtype), zeros)
-            read_back = tf.reverse_sequence(read_back, lengths, seq_axis=1)
-            x = dropout(tf.concat([read, read_back], axis=-1), training=training)  # (B, S, 2 D)
+            # Padding stays at the end: the backward LSTM begins with the last real token.
+            reversed_x = tf.reverse_sequence(x, lengths, seq_axis=1)
+            initial = tf.cast(zeros, x.dtype), zeros
+            ahead = run_lstm(forward, x, *initial)  # (B, S, D)
+            back = run_lstm(backward, reversed_x, *initial)
+            back = tf.reverse_sequence(back, lengths, seq_axis=1)
+            x = dropout(tf.concat([ahead, back], axis=-1), training=training)  # (B, S, 2 D)
         return x
 
     def compute_output_spec(self, x: Any, *_: Any, **__: Any) -> Any:
@@ -169,21 +170,21 @@ class RecurrentDecoder(ConfiguredLayer):
         Args:
             x: (B, T, D) embeddings.
             memory: (B, S, 2 D), the encoder's output.
-            target_mask: Not used: padding comes last, and no position sees later ones.
+            target_mask: Not used: padding comes last, and a state never depends on later tokens.
             source_mask: Boolean (B, 1, 1, S), True at real source tokens.
             training: Whether dropout is on.
             return_weights: Whether to return the attention weights too.
 
         Returns:
             (B, T, D), and with ``return_weights`` also a list of one tensor (B, 1, T, S) float32:
-            row t is the attention that predicts the token after position t.
+            the attention weights; those of position t serve to predict the token after it.
         """
         source = self.attention.source(memory, source_mask)
         first, *others = self.initial_states(memory)
-        hidden, contexts, weights = self._attentive_layer(x, source, first)
+        hidden, contexts, weights = self._attention_layer(x, source, first)
         for cell, state, dropout in zip(self.cells[1:], others, self.dropouts, strict=False):
             inputs = dropout(hidden, training=training)
-            hidden = run_cell(cell, inputs, state.hidden, state.cell)
+            hidden = run_lstm(cell, inputs, state.hidden, state.cell)
         features = self.output_layer(hidden, contexts, x)
         features = self.dropouts[-1](features, training=training)
         return (features, [weights]) if return_weights else features
@@ -192,7 +193,7 @@ class RecurrentDecoder(ConfiguredLayer):
         """Return the state of each layer before the first position (appendix A.2.2).
 
         Args:
-            memory: (B, S, 2 D). The backward LSTM has read the whole source at its first token.
+            memory: (B, S, 2 D). At the first token the backward LSTM has read the whole source.
         """
         backward = memory[:, 0, self.config.d_model :]  # (B, D)
         states = tf.tanh(project(backward, self.initial_kernel, self.initial_bias))
@@ -202,7 +203,7 @@ class RecurrentDecoder(ConfiguredLayer):
             for hidden, cell in zip(parts[::2], parts[1::2], strict=True)
         ]
 
-    def _attentive_layer(
+    def _attention_layer(
         self, x: tf.Tensor, source: AttentionSource, state: LstmState
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Run the first layer over all positions.
@@ -210,10 +211,10 @@ class RecurrentDecoder(ConfiguredLayer):
         Returns:
             The hidden states (B, T, D), context vectors (B, T, 2 D) and weights (B, 1, T, S).
         """
-        kernel = self.attentive_kernel()
+        kernel = self.attention_lstm_kernel()
 
         def step(gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor) -> Any:
-            state, context, weights = self.attentive_step(
+            state, context, weights = self.attention_step(
                 gates, LstmState(hidden, cell), source, kernel
             )
             return tuple(state), (state.hidden, context, weights)
@@ -230,19 +231,19 @@ class RecurrentDecoder(ConfiguredLayer):
         return states, contexts, tf.transpose(weights, [1, 0, 2])[:, None]
 
     def embedding_gates(self, x: tf.Tensor) -> tf.Tensor:
-        """Return the part of the first layer's gates that depends on embeddings (..., D)."""
+        """Return the embeddings' (..., D) share of the first layer's gates, (..., 4 D)."""
         cell = self.cells[0]
         kernel = tf.convert_to_tensor(cell.input_kernel)[: self.config.d_model]
         return project(x, kernel, cell.bias)  # (..., 4 D)
 
-    def attentive_kernel(self) -> tf.Tensor:
-        """Return the kernel of the first layer for context vector and state, (3 D, 4 D)."""
+    def attention_lstm_kernel(self) -> tf.Tensor:
+        """Return the first layer's kernel for context vector and hidden state, (3 D, 4 D)."""
         cell = self.cells[0]
-        of_context = tf.convert_to_tensor(cell.input_kernel)[self.config.d_model :]
-        kernel = tf.concat([of_context, tf.convert_to_tensor(cell.recurrent_kernel)], axis=0)
+        context_kernel = tf.convert_to_tensor(cell.input_kernel)[self.config.d_model :]
+        kernel = tf.concat([context_kernel, tf.convert_to_tensor(cell.recurrent_kernel)], axis=0)
         return tf.cast(kernel, self.compute_dtype)
 
-    def attentive_step(
+    def attention_step(
         self,
         gates: tf.Tensor,
         state: LstmState,
@@ -250,13 +251,13 @@ class RecurrentDecoder(ConfiguredLayer):
         kernel: tf.Tensor,
         beam: int = 1,
     ) -> tuple[LstmState, tf.Tensor, tf.Tensor]:
-        """Attend with the state before, then read context vector and embedding.
+        """Attend with the previous state, then update the state (one position of the first layer).
 
         Args:
-            gates: (R, 4 D) from `embedding_gates`, the W rows of a sentence adjacent.
-            state: Before this position.
-            source: From the attention's ``source``, once for each sentence.
-            kernel: From `attentive_kernel`.
+            gates: (R, 4 D) from `embedding_gates`; the W rows of a sentence are adjacent.
+            state: The state before this position.
+            source: From `AdditiveAttention.source`, one row for each sentence.
+            kernel: From `attention_lstm_kernel`.
             beam: W.
 
         Returns:
@@ -285,7 +286,7 @@ class RecurrentDecoder(ConfiguredLayer):
 
 
 def embedding_dropout(config: ModelConfig, **options: Any) -> NoPositionalEncoding:
-    """Build the dropout of embeddings, in the place of a positional encoding."""
+    """Build the dropout of embeddings, instead of a positional encoding."""
     return NoPositionalEncoding(config.dropout, **options)
 
 

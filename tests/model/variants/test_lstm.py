@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.model.variants.lstm import LstmCell, lstm_step, run_cell
+from keras_transformer.model.variants.lstm import LstmCell, lstm_step, run_lstm
 from tests.model.variants.helpers import normal
 
 
@@ -38,14 +38,14 @@ def test_equals_the_layer_of_keras() -> None:
     x, zeros = normal(2, 5, 3), tf.zeros([2, 4])
     peer(x)
     peer.set_weights(cell.get_weights())
-    np.testing.assert_allclose(run_cell(cell, x, zeros, zeros), peer(x), atol=1e-6)
+    np.testing.assert_allclose(run_lstm(cell, x, zeros, zeros), peer(x), atol=1e-6)
 
 
 def test_a_sequence_is_its_steps() -> None:
     cell = LstmCell(3, 4)
     cell.build()
     x, hidden, memory = normal(2, 5, 3), normal(2, 4, seed=1), normal(2, 4, seed=2)
-    states = run_cell(cell, tf.constant(x), tf.constant(hidden), tf.constant(memory))
+    states = run_lstm(cell, tf.constant(x), tf.constant(hidden), tf.constant(memory))
     for position in range(5):
         hidden, memory = cell(x[:, position], hidden, memory)
         np.testing.assert_allclose(states[:, position], hidden, atol=1e-6)

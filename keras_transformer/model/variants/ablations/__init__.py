@@ -1,5 +1,5 @@
-"""Components that are broken on purpose, one part of the paper at a time.
+"""Ablations: components without one part of the paper, or with a worse one (``model.ablation``).
 
-They exist only for experiments that show the part's effect (``model.ablation``), and must not be
-served: each of them translates worse or costs more than the paper's component.
+They are for experiments that show the effect of the part, not for use: each translates worse or
+costs more than the paper's component.
 """

@@ -12,17 +12,17 @@ from keras_transformer.model.kernels.normalization import EPSILON
 from keras_transformer.model.sublayer import SublayerConnection
 
 MOMENTUM = 0.9
-"""Share of the moving statistics that a training step keeps."""
+"""Factor of the old moving statistics in the update of a training step."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class BatchNormalization(keras.layers.Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta (Ioffe and Szegedy 2015).
 
-    Mean and variance of each feature are over the real tokens of all sentences of the batch in
-    training; a token's output then depends on other sentences and on later tokens. They are
-    moving averages at inference. Why not Keras' layer: its mask is Keras' implicit one, and it
-    computes in 16 bits in mixed precision.
+    In training, mean and variance of each feature are over all real tokens of the batch, so the
+    output of a token depends on other sentences and on later tokens. At inference they are moving
+    averages. Why not Keras' layer: it takes only Keras' implicit mask, and computes in 16 bits in
+    mixed precision.
 
     Args:
         kwargs: Arguments of `keras.layers.Layer`.
@@ -50,7 +50,7 @@ class BatchNormalization(keras.layers.Layer):
 
         Args:
             x: (B, T, D); at inference also (R, D).
-            real_tokens: Boolean (B, 1, 1, T), False where a token is left out of the statistics.
+            real_tokens: Boolean (B, 1, 1, T), True at tokens that enter the statistics; None: all.
             training: Whether to use the statistics of this batch, and to update the moving ones.
 
         Returns:
@@ -60,15 +60,15 @@ class BatchNormalization(keras.layers.Layer):
             tf.cast(tf.convert_to_tensor(weight), tf.float32)
             for weight in (self.gamma, self.beta, self.moving_mean, self.moving_variance)
         )
-        wide = tf.cast(x, tf.float32)
+        x32 = tf.cast(x, tf.float32)
         if training:
             moving = mean, variance
-            mean, variance, count = _statistics(wide, real_tokens)
+            mean, variance, count = _statistics(x32, real_tokens)
             rate = tf.where(count > 0, 1 - MOMENTUM, 0.0)
             self.moving_mean.assign(moving[0] + rate * (mean - moving[0]))
             self.moving_variance.assign(moving[1] + rate * (variance - moving[1]))
-        wide = (wide - mean) * tf.math.rsqrt(variance + EPSILON) * gamma + beta
-        return tf.cast(wide, self.compute_dtype)
+        output = (x32 - mean) * tf.math.rsqrt(variance + EPSILON) * gamma + beta
+        return tf.cast(output, self.compute_dtype)
 
     def compute_output_spec(self, x: Any, *_: Any, **__: Any) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)

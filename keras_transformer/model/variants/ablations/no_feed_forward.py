@@ -29,7 +29,7 @@ class NoFeedForward(FeedForward):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class NoFeedForwardConnection(SublayerConnection):
-    """No sub-layer, no residual sum and no normalization: the input.
+    """The input unchanged: no sub-layer, residual connection or normalization.
 
     Args:
         dropout: Not used.

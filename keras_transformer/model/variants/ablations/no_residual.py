@@ -12,7 +12,7 @@ from keras_transformer.model.sublayer import SublayerConnection
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class NoResidualConnection(SublayerConnection):
-    """LayerNorm(Dropout(Sublayer(x))): all positions grow alike (Dong et al. 2021).
+    """LayerNorm(Dropout(Sublayer(x))): all positions become equal (Dong et al. 2021).
 
     Args:
         dropout: Dropout rate of the sub-layer's output.

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.lab.layers import (
+from keras_transformer.lab.layer_measurements import (
     activation_norms,
     gradient_norms,
     rank_distance,

@@ -1,7 +1,7 @@
-"""Measurements of a model layer by layer: norms of gradients and activations, rank collapse.
+"""Measurements of each layer: norms of gradients and activations, rank distance.
 
-Layers are named ``embedding``, ``encoder_0``, ``encoder_1``, …, ``decoder_0``, …; the halves of a
-model that is no stack of layers are ``encoder`` and ``decoder``.
+Layers are named ``embedding``, ``encoder_0``, ``encoder_1``, …, ``decoder_0``, …; the recurrent
+encoder and decoder are one layer each, ``encoder`` and ``decoder``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Inputs = dict[str, tf.Tensor]
 
 
 def gradient_norms(model: keras.Model, inputs: Inputs, labels: Any) -> dict[str, float]:
-    """Return the norm of the loss's gradient for the weights of each layer.
+    """Return the gradient norm of each layer's weights.
 
-    The loss is the mean over real tokens without label smoothing or dropout. A final
+    The loss is the mean over real tokens, without label smoothing and dropout. The final layer
     normalization is ``encoder_norm`` or ``decoder_norm``. Output projection and learned positions
-    belong to ``embedding``.
+    count as ``embedding``.
 
     Args:
         model: A model from `transformer.build`.
@@ -60,7 +60,8 @@ def activation_norms(model: keras.Model, inputs: Inputs) -> dict[str, float]:
 def rank_distances(model: keras.Model, inputs: Inputs) -> list[float]:
     """Return the `rank_distance` of the encoder's embeddings and of each layer's output.
 
-    Each is the mean over the sentences. Where all tokens become alike, it falls to 0 with depth.
+    Each is the mean over sentences. It falls to 0 with depth if the vectors of all tokens become
+    equal (rank collapse).
     """
     distances = []
     for name, x, real in _outputs(model, inputs):

@@ -1,4 +1,4 @@
-"""Values of a finished or diverged run: curves, outcome, sizes, measurements of its checkpoints."""
+"""Statistics of a finished or diverged run: outcome, sizes, curves, measured checkpoints."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from keras_transformer.formats import versions
 from keras_transformer.lab import measurements
 from keras_transformer.run import Run
 from keras_transformer.system import core_count
+from keras_transformer.training import bad_batch
 from keras_transformer.training.reporting.run_log import RunLog
 from keras_transformer.training.scores import is_checkpoint
 
-POINTS = 6
-"""Most checkpoints that are measured, after the initial weights."""
-TRAIN_POINTS = 100
+MAX_CHECKPOINTS = 6
+"""Most checkpoints that are measured, besides the initial weights."""
+MAX_TRAIN_POINTS = 100
 """Most points of the training curve."""
-COLLAPSE = 1.0
-"""Nats a token by which the dev loss of a collapsed run has risen from its lowest."""
-NO_BETTER = 0.95
-"""A run that did not learn has a dev loss above this part of the loss of word frequencies."""
-BAD_BATCH = "bad_batch.json"
+COLLAPSE_RISE = 1.0
+"""A run has collapsed if its last dev loss is this many nats a token above its lowest."""
+LEARNED_BELOW = 0.95
+"""A run has learned if its lowest dev loss is below this share of `unigram_loss`."""
 
 Records = Sequence[dict[str, Any]]
 
 
-def of_run(run: Run, curves: bool = True) -> dict[str, Any]:
-    """Return everything about a run but its final scores.
+def collect(run: Run, curves: bool = True) -> dict[str, Any]:
+    """Return the fields of a result, except its final scores.
 
     Args:
-        run: A run that is finished, or whose loss is not finite.
+        run: A run that is finished or has diverged.
         curves: Whether to measure the checkpoints and return the curves.
     """
     log, prepared = RunLog(run.path, silent=True), run.prepared(lambda line: None)
@@ -67,7 +67,7 @@ def of_run(run: Run, curves: bool = True) -> dict[str, Any]:
         "cores": core_count(),
     }
     if curves:
-        stride = max(math.ceil(len(steps) / TRAIN_POINTS), 1)
+        stride = max(math.ceil(len(steps) / MAX_TRAIN_POINTS), 1)
         values["curve"] = curve
         values["train_curve"] = [_point(each, "train", tokens) for each in steps[::stride]]
         values["measurements"] = [
@@ -89,27 +89,27 @@ def outcome(losses: Sequence[float | None], unigram: float, diverged: bool) -> s
 
     Args:
         losses: Dev loss of each checkpoint, unsmoothed, in nats a token; None if not finite.
-        unigram: Loss of a model that knows the frequencies of tokens alone.
+        unigram: Dev loss of a unigram model, from `unigram_loss`.
         diverged: Whether a loss or gradient was not finite.
     """
     if diverged:
         return "diverged"
     finite = [math.inf if loss is None else loss for loss in losses]
-    if min(finite, default=math.inf) > NO_BETTER * unigram:
+    if min(finite, default=math.inf) > LEARNED_BELOW * unigram:
         return "did not learn"
-    return "collapsed" if finite[-1] > min(finite) + COLLAPSE else "learned"
+    return "collapsed" if finite[-1] > min(finite) + COLLAPSE_RISE else "learned"
 
 
 def unigram_loss(prepared: Prepared) -> float:
-    """Return the dev loss of the frequencies of target tokens in training, in nats a token."""
-    counts = np.ones(prepared.tokenizer.target.size)  # no token has the probability 0
+    """Return the dev loss of a unigram model of the target side, in nats a token."""
+    counts = np.ones(prepared.tokenizer.target.size)  # add-one smoothing
     counts += _token_counts(prepared, "train")
     dev = _token_counts(prepared, "dev")
     return float(-(dev * np.log(counts / counts.sum())).sum() / dev.sum())
 
 
 def _token_counts(prepared: Prepared, name: str) -> np.ndarray:
-    """Return (V,) numbers of each target token, end tokens included."""
+    """Return (V,) counts of the target tokens, end tokens included."""
     store = getattr(prepared, name)
     counts = np.zeros(prepared.tokenizer.target.size, np.int64)
     for first in range(0, len(store), 1_000):
@@ -127,7 +127,7 @@ def run_parameters(run: Run) -> int:
 
 
 def _cumulative_tokens(run: Run, prepared: Prepared, steps: int) -> np.ndarray:
-    """Return (steps + 1,) target tokens after each step, end tokens included."""
+    """Return (steps + 1,) numbers of target tokens seen after each step, end tokens included."""
     train, lengths = run.config.train, prepared.train.target_lengths
     plan = BatchPlan(
         prepared.train.source_lengths, lengths, train.batch_tokens, train.seed, train.jit
@@ -153,16 +153,16 @@ def _point(record: dict[str, Any], kind: str, tokens: np.ndarray) -> dict[str, A
 
 
 def _kept_weights(run: Run) -> list[tuple[int, Path]]:
-    """Return the steps and weights of at most POINTS checkpoints, evenly spread, the last too."""
+    """Return step and weights of at most MAX_CHECKPOINTS checkpoints, evenly spaced to the last."""
     paths = (run.path / "best").glob("*.weights.h5")
     found = sorted((int(path.name.split(".")[0]), path) for path in paths)
-    if len(found) <= POINTS:
+    if len(found) <= MAX_CHECKPOINTS:
         return found
-    rows = np.linspace(0, len(found) - 1, POINTS).round().astype(int)
+    rows = np.linspace(0, len(found) - 1, MAX_CHECKPOINTS).round().astype(int)
     return [found[row] for row in rows]
 
 
 def _diverged_at(path: Path) -> int | None:
     """Return the step whose loss or gradient was not finite, if there is one."""
-    file = path / BAD_BATCH
+    file = path / bad_batch.FILE
     return int(json.loads(system.read_text(file))["step"]) if file.exists() else None

@@ -1,4 +1,4 @@
-"""Figures of each variant over its seeds, and differences against the spread of seeds."""
+"""Results of each variant over its seeds, and the spread that decides what differences count."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from keras_transformer.lab.jobs import Corpus, variant_key
 from keras_transformer.lab.results import Result, Results
 
 ASSUMED_SPREAD = 1.0
-"""Standard deviation of BLEU over seeds where no configuration has several."""
+"""Standard deviation of BLEU over seeds as long as no configuration has several."""
 MIN_SPREAD = 0.2
-"""Least standard deviation of BLEU that two or three seeds can show."""
+"""Lower limit of the standard deviation of BLEU: two or three seeds can agree by chance."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """The results of one variant."""
+class VariantSummary:
+    """The results of one variant over its seeds."""
 
     variant: Variant
     results: Sequence[Result]
-    """By seed; empty if it was not run."""
+    """In the order of the seeds; empty if the variant was not run."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Row:
         return bool(self.results) and 2 * len(self.learned) < len(self.results)
 
     def values(self, *path: str) -> list[float]:
-        """Return the values of all seeds at a path of names; missing ones are left out."""
+        """Return the values of all seeds at a path of field names; missing values are left out."""
         found: list[Any] = list(self.results)
         for name in path:
             found = [each[name] for each in found if each and each.get(name) is not None]
@@ -55,14 +55,21 @@ class Row:
         return statistics.fmean(values) if values else None
 
     def spread(self, *path: str) -> float | None:
-        """Return the standard deviation over seeds; None for less than two."""
+        """Return the standard deviation over seeds; None for fewer than two."""
         values = self.values(*path)
         return statistics.stdev(values) if len(values) > 1 else None
 
-    def on_longer(self, tokens: int, name: str) -> float | None:
-        """Return the mean of ``name`` over all sentences of more source tokens; None without any.
+    def format_score(self, name: str) -> str:
+        """Return mean and standard deviation of a final score as text; empty if there is none."""
+        mean, spread = self.mean("final", name), self.spread("final", name)
+        if mean is None:
+            return ""
+        return f"{mean:.1f}" + (f" ± {spread:.1f}" if spread is not None else "")
 
-        A mean of corpus scores by bucket, weighted by the sentences of each.
+    def mean_above_length(self, tokens: int, name: str) -> float | None:
+        """Return the mean of a score over the buckets of sentences with more source tokens.
+
+        Buckets are weighted by their numbers of sentences. None if there is no such bucket.
         """
         total = count = 0.0
         for final in (each["final"] for each in self.results if each["final"]):
@@ -86,11 +93,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """The rows of an experiment by the name of the variant, the baseline first."""
+class ExperimentSummary:
+    """The results of an experiment."""
 
     experiment: Experiment
-    rows: dict[str, Row]
+    rows: dict[str, VariantSummary]
+    """Rows of the table by name of the variant, the baseline first."""
 
     @property
     def complete(self) -> bool:
@@ -99,22 +107,22 @@ class Sheet:
 
     @property
     def empty(self) -> bool:
-        """Whether no variant but the baseline has a result."""
+        """Whether only the baseline has results, or nothing has."""
         return not any(row.results for row in self.rows.values() if row.name != BASELINE)
 
-    def against(self, row: Row) -> Row:
-        """Return the row that a row is compared with."""
+    def against(self, row: VariantSummary) -> VariantSummary:
+        """Return the row with which a row is compared."""
         return self.rows.get(row.variant.against, self.rows[BASELINE])
 
     def loss(self, result: Result, nll: float | None) -> float | None:
-        """Return a loss in nats a token, or a character where the vocabularies differ."""
+        """Convert a loss in nats a token to nats a character if the vocabularies differ."""
         if nll is None or not self.experiment.per_character:
             return nll
         final = result.get("final") or {}
         return nll / final["characters_per_token"] if final else None
 
     def target_loss(self) -> float | None:
-        """Return the loss of the baseline after half of its steps, which variants have to reach."""
+        """Return the target: the loss of the baseline after half of its steps."""
         found = []
         for result in self.rows[BASELINE].results:
             curve = result.get("curve") or []
@@ -122,17 +130,22 @@ class Sheet:
             found += [loss for loss in losses[-1:] if loss is not None]
         return statistics.fmean(found) if found else None
 
-    def reach(self, row: Row, name: str, target: float | None) -> float | None:
-        """Return the mean of ``name``, steps or tokens, at which the seeds reach the target.
+    def mean_at_loss(self, row: VariantSummary, name: str, target: float | None) -> float | None:
+        """Return the mean number of steps or tokens after which the seeds reach a loss.
+
+        Args:
+            row: A row.
+            name: "step" or "target_tokens".
+            target: The loss.
 
         Returns:
             None if a seed does not reach it.
         """
-        found = [self._reach(result, name, target) for result in row.results]
+        found = [self._at_loss(result, name, target) for result in row.results]
         values = [value for value in found if value is not None]
         return statistics.fmean(values) if values and len(values) == len(found) else None
 
-    def _reach(self, result: Result, name: str, target: float | None) -> float | None:
+    def _at_loss(self, result: Result, name: str, target: float | None) -> float | None:
         before: tuple[float, float] | None = None
         for point in result.get("curve") or []:
             loss = self.loss(result, point["nll"])
@@ -141,23 +154,25 @@ class Sheet:
             if loss <= target:
                 if before is None:
                     return float(point[name])
-                share = (before[1] - target) / (before[1] - loss)  # linear between two points
+                share = (before[1] - target) / (before[1] - loss)  # linear interpolation
                 return before[0] + share * (point[name] - before[0])
             before = point[name], loss
         return None
 
 
-def sheet(experiment: Experiment, baseline: Config, corpus: Corpus, results: Results) -> Sheet:
-    """Return the rows of an experiment.
+def summarize(
+    experiment: Experiment, baseline: Config, corpus: Corpus, results: Results
+) -> ExperimentSummary:
+    """Return the results of an experiment.
 
     Raises:
-        ConfigError: A variant is not possible with this baseline.
+        ConfigError: A variant is invalid with this baseline.
     """
     rows = {
-        name: Row(variant, results.of_variant(variant_key(config, corpus)))
+        name: VariantSummary(variant, results.of_variant(variant_key(config, corpus)))
         for name, (variant, config) in experiment.variants_of(baseline).items()
     }
-    return Sheet(experiment, rows)
+    return ExperimentSummary(experiment, rows)
 
 
 @dataclass(frozen=True)
@@ -166,10 +181,10 @@ class Spread:
 
     value: float
     configurations: int
-    """Configurations with several seeds behind it; 0: assumed."""
+    """Number of configurations with several seeds; 0: the value is assumed."""
 
     def threshold(self, first: int, second: int) -> float:
-        """Return twice the standard error of a difference between means of so many seeds."""
+        """Return twice the standard error of the difference between means of two seed counts."""
         return 2 * self.value * math.sqrt(1 / first + 1 / second)
 
     def describe(self) -> str:
@@ -185,10 +200,10 @@ class Spread:
         )
 
 
-def pooled_spread(sheets: Sequence[Sheet]) -> Spread:
+def pooled_spread(summaries: Sequence[ExperimentSummary]) -> Spread:
     """Return the spread over the seeds of all variants that learned."""
     variances, seen = [], set()
-    for each in sheets:
+    for each in summaries:
         for row in each.rows.values():
             values = [result["final"]["bleu"] for result in row.learned if result["final"]]
             key = row.results[0]["variant"] if row.results else ""

@@ -1,4 +1,4 @@
-"""Panels of an experiment, by the kinds of figures that it asks for."""
+"""Panels of the figures that an experiment asks for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from keras_transformer.lab import comparisons
 from keras_transformer.lab.curves import curves
 from keras_transformer.lab.panel import Panel
-from keras_transformer.lab.rows import Sheet
+from keras_transformer.lab.summaries import ExperimentSummary
 
-_MAKERS: dict[str, Callable[[Sheet], Iterator[Panel]]] = {
+_PLOTS: dict[str, Callable[[ExperimentSummary], Iterator[Panel]]] = {
     "curves": curves,
     "grid": comparisons.grid,
     "scores": comparisons.scores,
@@ -21,11 +21,11 @@ _MAKERS: dict[str, Callable[[Sheet], Iterator[Panel]]] = {
 }
 
 
-def panels(sheet: Sheet) -> list[Panel]:
-    """Return the panels of an experiment that have something to show."""
+def panels(summary: ExperimentSummary) -> list[Panel]:
+    """Return the panels of an experiment that have results."""
     found: list[Panel] = []
-    if not any(row.results for row in sheet.rows.values()):
+    if not any(row.results for row in summary.rows.values()):
         return found
-    for plot in sheet.experiment.plots:
-        found += _MAKERS[plot](sheet)
+    for plot in summary.experiment.plots:
+        found += _PLOTS[plot](summary)
     return found

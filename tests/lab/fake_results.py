@@ -10,7 +10,7 @@ from typing import Any
 from keras_transformer.config import Config, from_dict
 from keras_transformer.lab.baseline import BASELINE_CONFIG
 from keras_transformer.lab.experiment import Experiment
-from keras_transformer.lab.jobs import Corpus, Job, jobs
+from keras_transformer.lab.jobs import Corpus, Job, make_jobs
 from keras_transformer.lab.results import Result, Results
 
 CORPUS = Corpus("multi30k/train", "0123456789")
@@ -87,9 +87,9 @@ def measured(step: int, norm: float) -> dict[str, Any]:
 
 def fill(results: Results, experiments: Sequence[Experiment], seeds: int) -> list[Job]:
     """Add plausible results of all variants: some are worse, some diverge."""
-    made = jobs(experiments, baseline(), seeds, CORPUS)
+    made = make_jobs(experiments, baseline(), seeds, CORPUS)
     for job in made:
-        rng = random.Random(job.variant)
+        rng = random.Random(job.variant_key)
         quality = rng.uniform(-6, 0.5) if job.overrides else 0.0
         noise = random.Random(job.key).gauss(0, 0.4)
         bleu = max(22 + quality + noise, 0.1)
