@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keras_transformer.visualize.fonts import use_fonts as use_fonts
     from keras_transformer.visualize.heads import HeadStatistics as HeadStatistics
     from keras_transformer.visualize.heads import head_statistics as head_statistics
-    from keras_transformer.visualize.maps import heatmap as heatmap
+    from keras_transformer.visualize.heatmaps import heatmap as heatmap
     from keras_transformer.visualize.masks import masks_figure as masks_figure
     from keras_transformer.visualize.positions import positions_figure as positions_figure
     from keras_transformer.visualize.schedules import schedules_figure as schedules_figure
@@ -44,7 +44,7 @@ _SOURCES = {
     "beam_tree": "beam",
     "compare": "comparison",
     "head_statistics": "heads",
-    "heatmap": "maps",
+    "heatmap": "heatmaps",
     "masks_figure": "masks",
     "neighbours": "embedding_neighbours",
     "positions_figure": "positions",

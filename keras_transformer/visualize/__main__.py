@@ -36,9 +36,9 @@ MANUAL = """Draw what a trained model does with a sentence, or the parts of the 
   python -m keras_transformer.visualize --run runs/phrasebook --model
       positions.png, schedules.png, masks.png, neighbours.png; no sentence is needed
 
-The names of the files written are printed. Existing files of these names are replaced. The
-translation is the best of a beam search, also where search.sample is true. Pictures need
-Matplotlib; the HTML page and beam.svg do not.
+The names of the written files are printed; existing files of these names are replaced. The
+translation is the best of a beam search, even if search.sample is true. Pictures need Matplotlib;
+the HTML page and beam.svg do not.
 Attention shows where a head looks, not why a word was chosen."""
 
 _TOP_K = between(1, 20)
@@ -52,10 +52,10 @@ def main(argv: Sequence[str]) -> None:
     options = load_config(parser, argv)
     _check(options.own)
     folder = Path(options.own.to)
-    create_folder(folder)  # a mistake is told before the slow import
+    create_folder(folder)  # fails before the slow import
     if options.own.model:
         require_installed("--model", ["matplotlib"])
-    translator = load_translator(_of_run(options, options.own.run))
+    translator = load_translator(_run_options(options, options.own.run))
     paths = _draw_model(translator, options.own, folder) if options.own.model else []
     if options.own.sentence is not None:
         paths += _draw_sentences(translator, options, folder)
@@ -67,7 +67,7 @@ def _add_options(parser: Parser) -> None:
     add_run(parser)
     add = parser.add_argument
     add("sentence", nargs="?", help="Sentence of the source language.")
-    add("--target", metavar="TEXT", help="Translation to force; left out: the model's own.")
+    add("--target", metavar="TEXT", help="Given translation; default: the model's own.")
     add("--to", metavar="FOLDER", default="pictures", help="Folder of the files.")
     add("--compare", metavar="SENTENCE", help="Second sentence, drawn beside the first.")
     add("--compare_run", metavar="DIR", help="Second run, with the same sentence and translation.")
@@ -76,7 +76,7 @@ def _add_options(parser: Parser) -> None:
         "--words",
         nargs="+",
         metavar="WORD",
-        help="With --model: words whose embedding neighbours are drawn; left out: frequent ones.",
+        help="With --model: words whose nearest embeddings are drawn; default: frequent ones.",
     )
     add(
         "--format",
@@ -103,7 +103,7 @@ def _check(own: Namespace) -> None:
         raise UsageError("--words belongs to --model, which is missing")
 
 
-def _of_run(options: Options, run: str | None) -> Options:
+def _run_options(options: Options, run: str | None) -> Options:
     """Return the options for the translator of a run."""
     own = Namespace(run=run, dtype="float32", workers=1, config=options.own.config)
     return Options(own, options.preset, options.given)
@@ -115,8 +115,8 @@ def _draw_sentences(translator: Translator, options: Options, folder: Path) -> l
 
     own = options.own
 
-    def view(of: Translator, sentence: str, target: str | None) -> AttentionView:
-        return attention(of, sentence, target, top_k=own.top_k)
+    def view(model: Translator, sentence: str, target: str | None) -> AttentionView:
+        return attention(model, sentence, target, top_k=own.top_k)
 
     first = view(translator, own.sentence, own.target)
     if own.compare is not None:
@@ -124,8 +124,8 @@ def _draw_sentences(translator: Translator, options: Options, folder: Path) -> l
         names = own.sentence, own.compare
         return compare(first, second, names).save(folder, own.format)
     if own.compare_run is not None:
-        other = load_translator(_of_run(options, own.compare_run))
-        # One target, or the rows of the maps would not correspond.
+        other = load_translator(_run_options(options, own.compare_run))
+        # With one target the rows of both maps correspond.
         second = view(other, own.sentence, own.target or first.translation)
         comparison = compare(first, second, (own.run, own.compare_run), of_runs=True)
         return comparison.save(folder, own.format)

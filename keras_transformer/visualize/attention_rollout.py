@@ -1,8 +1,8 @@
 """Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers").
 
-A heuristic. It treats each layer as the mean of its heads plus the residual connection, half of
-each, and multiplies the layers. Values, feed-forward networks and normalization are ignored, so
-that the result says where information could flow by attention, not why a word was chosen.
+A heuristic. It treats each layer as the mean of two matrices, the mean attention of its heads and
+the identity (the residual connection), and multiplies the layers. Values, feed-forward networks and
+normalization are ignored: the result shows where information could flow, not why a word was chosen.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Sequence
 import numpy as np
 
 CAPTION = (
-    "Attention rollout (Abnar & Zuidema 2020): the product over the layers of half the mean "
-    "attention of the heads and half the identity for the residual connection. A heuristic: "
+    "Attention rollout (Abnar & Zuidema 2020): for each layer, the mean of the heads' mean "
+    "attention and the identity (residual connection), multiplied over the layers. A heuristic: "
     "values, feed-forward networks and normalization are ignored."
 )
 
 
 def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
-    """Multiply the attention of the layers of one stack.
+    """Return the attention rollout of one stack.
 
     Args:
-        layers: For each layer, first to last, (H, T, T) self-attention weights.
+        layers: Self-attention weights (H, T, T) of each layer, first to last.
 
     Returns:
-        (T, T): how much of each input position (column) reaches each position of the last layer
-        (row). Rows of weights that sum to 1 give rows that sum to 1.
+        (T, T): the share of each input position (column) in each position of the last layer
+        (row). Rows sum to 1 if the rows of the weights do.
 
     Raises:
         ValueError: There is no layer.

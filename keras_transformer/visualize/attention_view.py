@@ -1,4 +1,4 @@
-"""Attention of a sentence pair, with what belongs to its pictures.
+"""Attention weights of a sentence pair, with next tokens and hypothesis tree.
 
 Shapes: H heads, S source length, T target length, V vocabulary.
 """
@@ -18,22 +18,22 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model.attention_weights import attention_weights
 from keras_transformer.special_tokens import END, START
 from keras_transformer.visualize import html_page
+from keras_transformer.visualize.attention_kinds import ATTENTION_KINDS
 from keras_transformer.visualize.attention_rollout import rollout
 from keras_transformer.visualize.beam import BeamTree, search_tree
 from keras_transformer.visualize.drawing import drawing_module
-from keras_transformer.visualize.heads import HeadStatistics, Part, head_statistics
+from keras_transformer.visualize.heads import AttentionKind, HeadStatistics, head_statistics
 from keras_transformer.visualize.next_tokens import NextTokens, read_next_tokens
 from keras_transformer.visualize.page_data import page_data
-from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.renormalization import without_special_keys
 from keras_transformer.visualize.sentence import encode_source, encode_target
 from keras_transformer.visualize.tokens import Token, read_tokens
 
 if TYPE_CHECKING:
-    from keras_transformer.visualize.maps import Picture
+    from keras_transformer.visualize.heatmaps import Picture
 
 MAX_TOKENS = 60
-"""Tokens of each side that are shown."""
+"""Most tokens of each side that are shown."""
 
 Head = int | Literal["mean"]
 
@@ -42,19 +42,19 @@ Head = int | Literal["mean"]
 class AttentionView:
     """Attention weights of a sentence and its translation, next tokens and hypothesis tree.
 
-    In a notebook it shows itself as the interactive page.
+    A notebook shows it as the interactive page.
     """
 
     sentence: str
     translation: str
     forced: bool
-    """Whether the translation was given; otherwise it is the model's own, of its beam search."""
+    """Whether the translation was given; otherwise it is the result of the beam search."""
     source: tuple[Token, ...]
     """S tokens, the end token last."""
     inputs: tuple[Token, ...]
-    """T tokens that the decoder reads, the start token first."""
+    """T input tokens of the decoder, the start token first."""
     target: tuple[Token, ...]
-    """T tokens that it writes at the same positions, the end token last."""
+    """T labels: the tokens that follow the inputs, the end token last."""
     encoder: list[np.ndarray]
     """(H, S, S) float32 for each layer, first to last; none in a recurrent model."""
     decoder: list[np.ndarray]
@@ -64,78 +64,80 @@ class AttentionView:
     next_tokens: list[NextTokens]
     """The distribution at each of the T positions."""
     beam: BeamTree | None
-    """The search of the translation; None if it was not asked for."""
+    """Hypothesis tree of the search; None if it was not requested."""
     notes: tuple[str, ...]
     """Sentences about what is not shown."""
 
     @property
-    def parts(self) -> list[Part]:
-        """The attentions that the model has, cross-attention first."""
-        return [part for part in PARTS if getattr(self, part)]
+    def kinds(self) -> list[AttentionKind]:
+        """Kinds of attention that the model has, cross-attention first."""
+        return [kind for kind in ATTENTION_KINDS if getattr(self, kind)]
 
-    def layers(self, part: Part) -> list[np.ndarray]:
-        """Return the weights of a part, (H, queries, keys) for each layer."""
-        found: list[np.ndarray] = getattr(self, part)
+    def layers(self, kind: AttentionKind) -> list[np.ndarray]:
+        """Return the weights of a kind of attention, (H, queries, keys) for each layer."""
+        found: list[np.ndarray] = getattr(self, kind)
         return found
 
-    def rows(self, part: Part) -> tuple[Token, ...]:
-        """Return the tokens of a part's queries; in cross-attention those that they write."""
-        return {"cross": self.target, "encoder": self.source, "decoder": self.inputs}[part]
+    def rows(self, kind: AttentionKind) -> tuple[Token, ...]:
+        """Return the tokens of the queries; in cross-attention those that the queries predict."""
+        return {"cross": self.target, "encoder": self.source, "decoder": self.inputs}[kind]
 
-    def columns(self, part: Part) -> tuple[Token, ...]:
-        """Return the tokens of a part's keys."""
-        return self.inputs if part == "decoder" else self.source
+    def columns(self, kind: AttentionKind) -> tuple[Token, ...]:
+        """Return the tokens of the keys."""
+        return self.inputs if kind == "decoder" else self.source
 
     def weights(
-        self, part: Part, layer: int, head: Head = "mean", end: bool = True
+        self, kind: AttentionKind, layer: int, head: Head = "mean", special_tokens: bool = True
     ) -> tuple[np.ndarray, tuple[Token, ...]]:
-        """Return one map and the tokens of its columns.
+        """Return the weights of one head (queries, keys), and the tokens of the keys.
 
         Args:
-            part: "cross", "encoder" or "decoder".
+            kind: "cross", "encoder" or "decoder".
             layer: From 0.
             head: From 0, or "mean" for the mean of all heads.
-            end: Whether the start and end tokens are among the keys. Without them the weights
-                of each row are divided by their sum.
+            special_tokens: Whether the start and end tokens are among the keys. Without them the
+                weights of each row are divided by their sum.
         """
-        heads = self.layers(part)[layer]
+        heads = self.layers(kind)[layer]
         values = heads.mean(0) if head == "mean" else heads[head]
-        if end:
-            return values, self.columns(part)
-        return without_special_keys(values, self.columns(part))
+        if special_tokens:
+            return values, self.columns(kind)
+        return without_special_keys(values, self.columns(kind))
 
     def heads(self) -> list[HeadStatistics]:
-        """Return entropy, mean distance and role of each head, with all tokens counted."""
+        """Return entropy, mean distance and role of each head, over all tokens."""
         return [
-            head_statistics(values, part, self.columns(part), self.rows(part), layer, head)
-            for part in self.parts
-            for layer, heads in enumerate(self.layers(part))
+            head_statistics(values, kind, self.columns(kind), self.rows(kind), layer, head)
+            for kind in self.kinds
+            for layer, heads in enumerate(self.layers(kind))
             for head, values in enumerate(heads)
         ]
 
-    def rollout(self, part: Part) -> np.ndarray:
+    def rollout(self, kind: AttentionKind) -> np.ndarray:
         """Return the attention rollout of "encoder" (S, S) or "decoder" (T, T), a heuristic."""
-        return rollout(self.layers(part))
+        return rollout(self.layers(kind))
 
     def figure(
         self,
-        part: Part = "cross",
+        kind: AttentionKind = "cross",
         layer: int | None = None,
         head: Head | None = None,
-        end: bool = True,
+        special_tokens: bool = True,
     ) -> Picture:
-        """Draw maps of a part on the scale 0 to 1, a row for each layer.
+        """Draw heat maps of one kind of attention on the scale 0 to 1, a row for each layer.
 
         Args:
-            part: "cross", "encoder" or "decoder".
+            kind: "cross", "encoder" or "decoder".
             layer: From 0; None: all layers.
             head: From 0; "mean": the mean of all heads; None: all heads.
-            end: As in `weights`.
+            special_tokens: As in `weights`.
 
         Raises:
             MissingError: Matplotlib is not installed.
         """
-        picture: Picture = drawing_module("figures").attention_figure(self, part, layer, head, end)
+        picture: Picture = drawing_module("figures").attention_figure(
+            self, kind, layer, head, special_tokens
+        )
         return picture
 
     def heads_figure(self) -> Picture:
@@ -154,7 +156,7 @@ class AttentionView:
         return picture
 
     def page(self) -> str:
-        """Return the interactive page, a whole HTML file without outside parts."""
+        """Return the interactive page, one self-contained HTML file."""
         return html_page.page("Attention", [page_data(self)])
 
     def save(self, folder: Path, extension: str = "png") -> list[Path]:
@@ -180,9 +182,9 @@ def attention(
     Args:
         translator: The trained model.
         sentence: The source.
-        target: A translation that is forced; None: the best hypothesis of the beam search.
-        top_k: Candidates for the next token that are listed at each position.
-        beam_tree: Whether to search, and keep the hypothesis tree, if a target is given.
+        target: A given translation (forced decoding); None: the best hypothesis of the search.
+        top_k: Number of candidates for the next token at each position.
+        beam_tree: Whether to search and keep the hypothesis tree even if a target is given.
 
     Raises:
         TranslationError: A text is blank or too long.
@@ -225,15 +227,17 @@ def _view(
         tree,
         notes,
     )
-    absent = [names.title.lower() for part, names in PARTS.items() if part not in view.parts]
+    absent = [
+        names.title.lower() for kind, names in ATTENTION_KINDS.items() if kind not in view.kinds
+    ]
     if not absent:
         return view
-    sentence_about = f"This model has no {' and no '.join(absent)}: it is left out."
-    return dataclasses.replace(view, notes=(*notes, sentence_about))
+    note = f"This model has no {' and no '.join(absent)}: it is left out."
+    return dataclasses.replace(view, notes=(*notes, note))
 
 
 def _first_sentence(layers: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the weights of the only sentence of a batch, capped."""
+    """Return the weights of a batch of one sentence, at most MAX_TOKENS tokens of each side."""
     return [layer[0, :, :MAX_TOKENS, :MAX_TOKENS] for layer in layers]
 
 

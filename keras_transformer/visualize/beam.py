@@ -26,18 +26,19 @@ from keras_transformer.visualize.search_record import RecordingSteps, SearchReco
 from keras_transformer.visualize.sentence import encode_source
 from keras_transformer.visualize.tokens import Token, read_tokens
 
-Path = tuple[int, ...]
+TokenPath = tuple[int, ...]
+"""Ids of a hypothesis from START on."""
 
 
 @dataclass
 class Node:
-    """A hypothesis that the search kept alive or finished, as the tree's node of its last token."""
+    """A live or finished hypothesis of the search: the node of its last token."""
 
     token: Token
     probability: float
-    """Of the token, after its parent's."""
+    """Of the token, given the tokens before it."""
     log_probability: float
-    """Of all tokens so far."""
+    """Of all tokens from the root on."""
     finished: bool = False
     score: float | None = None
     """Of a finished hypothesis: log-probability over length penalty."""
@@ -58,12 +59,12 @@ class BeamTree:
 
     @property
     def caption(self) -> str:
-        """What the drawing shows, in a sentence or two."""
+        """Explanation of the drawing."""
         return (
             f"Beam search with {self.beam} live hypotheses, length penalty α = {self.alpha:g}. "
-            "Each node is a token that stayed among them, with its probability after the tokens "
-            "to its left. Branches without [end] were dropped, or the search stopped before they "
-            "ended. [end] shows the score: log-probability over length penalty."
+            "Each node is the last token of a live hypothesis, with its probability given the "
+            "tokens to its left. Branches without [end] were dropped, or the search stopped "
+            "before they ended. [end] shows the score: log-probability / length penalty."
         )
 
     def svg(self) -> str:
@@ -77,12 +78,12 @@ class BeamTree:
 def beam_tree(
     translator: Translator, sentence: str, search: SearchConfig | None = None
 ) -> BeamTree:
-    """Search the translation of a sentence and return the hypotheses on the way.
+    """Translate a sentence and return the hypotheses of the search.
 
     Args:
         translator: The trained model.
         sentence: The source.
-        search: The search; None: that of the translator. Sampling is replaced by beam search.
+        search: Options of the search; None: the translator's. Sampling becomes beam search.
 
     Raises:
         TranslationError: The sentence is blank or too long.
@@ -92,10 +93,10 @@ def beam_tree(
 
 
 def search_tree(translator: Translator, source: Sequence[int], search: SearchConfig) -> BeamTree:
-    """Search the translation of source ids, the end token included; see `beam_tree`."""
+    """Return the hypothesis tree of source ids with END; see `beam_tree`."""
     beam = search.beam
-    # All finished hypotheses of the last moment are returned, but the search stops as before.
-    wide = dataclasses.replace(
+    # Return all finished hypotheses; `required` keeps the stopping condition of the given search.
+    all_finished = dataclasses.replace(
         search, sample=False, temperature=1.0, top_k=0, top_p=1.0, n_best=beam
     )
     record = SearchRecord()
@@ -105,7 +106,7 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
         return RecordingSteps(as_steps(step, width), record), state
 
     required = tf.constant(min(search.n_best, beam))
-    found = generate(recorded_start, tf.constant([list(source)]), wide, required=required)
+    found = generate(recorded_start, tf.constant([list(source)]), all_finished, required=required)
     tree = _Tree(record, translator.tokenizer.target)
     hypotheses = []
     for ids, length, score, finished in zip(
@@ -122,22 +123,22 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
 
 
 class _Tree:
-    """Nodes by the tokens that lead to them."""
+    """Builder of a hypothesis tree, with nodes by path."""
 
     def __init__(self, record: SearchRecord, tokenizer: SentencePiece) -> None:
         self._tokenizer = tokenizer
-        self._distributions: dict[Path, np.ndarray] = {}
+        self._distributions: dict[TokenPath, np.ndarray] = {}
         root = Node(read_tokens(tokenizer, [START])[0], 1.0, 0.0)
-        self._nodes: dict[Path, Node] = {(START,): root}
+        self._nodes: dict[TokenPath, Node] = {(START,): root}
         for paths, rows in zip(record.paths(), record.log_probabilities, strict=True):
             for path, row in zip(paths, rows, strict=True):
-                # Rows of the first step are alike, and a beam wider than the vocabulary has
+                # In the first step all rows are equal, and a beam wider than the vocabulary has
                 # impossible hypotheses.
                 if path not in self._distributions and self._add(path):
                     self._distributions[path] = row
 
-    def _add(self, path: Path) -> bool:
-        """Add the node of a path whose parent is there; return whether it is possible."""
+    def _add(self, path: TokenPath) -> bool:
+        """Add the node of a path if its parent exists; return False for an impossible one."""
         if path in self._nodes:
             return True
         parent = self._nodes.get(path[:-1])
@@ -151,17 +152,17 @@ class _Tree:
         parent.children.append(node)
         return True
 
-    def add_hypothesis(self, path: Path, score: float, finished: bool) -> None:
+    def add_hypothesis(self, path: TokenPath, score: float, finished: bool) -> None:
         if self._add(path) and finished:
             self._nodes[path].finished, self._nodes[path].score = True, score
 
-    def mark(self, path: Path) -> None:
+    def mark(self, path: TokenPath) -> None:
         for end in range(1, len(path) + 1):
             if node := self._nodes.get(path[:end]):
                 node.best = True
 
     def sorted_root(self) -> Node:
-        """Return the root; children are ordered, the best path first, then by probability."""
+        """Return the root, with children sorted: the best path first, then by probability."""
         for node in self._nodes.values():
             node.children.sort(key=lambda child: (not child.best, -child.probability))
         return self._nodes[(START,)]

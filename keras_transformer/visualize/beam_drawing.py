@@ -1,4 +1,4 @@
-"""Drawing of a hypothesis tree as SVG, with real text."""
+"""Drawing of a hypothesis tree as SVG, with text as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from keras_transformer.visualize.tokens import Token
 
 _LANE, _GAP, _MARGIN = 30, 46, 12
-_LETTER = 7.8  # width of a Latin letter
+_LETTER = 7.8  # width of a Latin letter in pixels
 
 _STYLE = """
 .beam { font: 13px system-ui, sans-serif; }
@@ -25,7 +25,7 @@ _STYLE = """
 
 
 class Drawn(Protocol):
-    """A node of a tree, as `beam.Node`."""
+    """A node of a tree, such as `beam.Node`."""
 
     token: Token
     probability: float
@@ -71,7 +71,7 @@ def _width(text: str) -> float:
 
 
 def _measure(node: Drawn, depth: int, widths: list[float]) -> None:
-    """Collect the width of the widest box of each depth."""
+    """Collect the width of the widest box at each depth, in pixels."""
     if depth == len(widths):
         widths.append(0.0)
     label, number = _texts(node)
@@ -89,10 +89,10 @@ def _place(
     lines: list[str],
     boxes: list[str],
 ) -> tuple[float, float]:
-    """Draw a node and all below it, the first child at the height of its parent.
+    """Draw a node and its descendants, the first child in the lane of its parent.
 
     Returns:
-        The height of the node, and the next free lane.
+        The y coordinate of the node, and the next free lane.
     """
     y = _MARGIN + (lane + 0.5) * _LANE
     label, number = _texts(node)

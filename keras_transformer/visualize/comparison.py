@@ -16,16 +16,16 @@ import numpy as np
 from keras_transformer.visualize import html_page
 from keras_transformer.visualize.attention_view import AttentionView, Head
 from keras_transformer.visualize.drawing import drawing_module
-from keras_transformer.visualize.heads import Part
+from keras_transformer.visualize.heads import AttentionKind
 from keras_transformer.visualize.page_data import page_data
 from keras_transformer.visualize.tokens import Token
 
 if TYPE_CHECKING:
-    from keras_transformer.visualize.maps import Picture
+    from keras_transformer.visualize.heatmaps import Picture
 
 
 class Difference(NamedTuple):
-    """Second minus first, for the tokens that both have."""
+    """Second minus first, for the tokens that correspond."""
 
     weights: np.ndarray
     """(T, S), from -1 to 1."""
@@ -37,47 +37,44 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two views side by side, with the difference of their maps."""
+    """Two views side by side, with the difference of their weights."""
 
     first: AttentionView
     second: AttentionView
     names: tuple[str, str]
     of_runs: bool
-    """Whether the views come from two models; the heads of two models do not correspond."""
+    """Whether the views come from two models, whose heads do not correspond."""
 
     @property
-    def parts(self) -> list[Part]:
-        """The parts that both have."""
-        return [part for part in self.first.parts if part in self.second.parts]
+    def kinds(self) -> list[AttentionKind]:
+        """Kinds of attention that both models have."""
+        return [kind for kind in self.first.kinds if kind in self.second.kinds]
 
     @property
     def caption(self) -> str:
-        """How to read the difference maps."""
+        """Explanation of the difference maps."""
         text = (
-            "Difference: second minus first, for the tokens that stand in both in the same order; "
-            "a token that was replaced is paired with its replacement, others are left out."
+            "Difference: second minus first, for the tokens that both have in the same order. A "
+            "replaced token is paired with its replacement; others are left out."
         )
         if self.of_runs:
-            text += (
-                " Head 1 of one run has nothing to do with head 1 of another: compare the mean "
-                "of the heads."
-            )
+            text += " The heads of two runs do not correspond: compare the mean of the heads."
         return text
 
-    def difference(self, part: Part, layer: int = -1, head: Head = "mean") -> Difference:
-        """Return the difference of one map.
+    def difference(self, kind: AttentionKind, layer: int = -1, head: Head = "mean") -> Difference:
+        """Return the difference of the weights of one head.
 
         Args:
-            part: "cross", "encoder" or "decoder".
-            layer: From 0 in both, or from -1, the last one, downwards.
+            kind: "cross", "encoder" or "decoder".
+            layer: From 0; or from -1, the last one, downwards.
             head: From 0, or "mean" for the mean of the heads.
         """
         pairs = {
-            side: matched(getattr(self.first, side)(part), getattr(self.second, side)(part))
+            side: matched(getattr(self.first, side)(kind), getattr(self.second, side)(kind))
             for side in ("rows", "columns")
         }
         maps = [
-            view.weights(part, layer, head)[0][
+            view.weights(kind, layer, head)[0][
                 np.ix_(*([pair[index] for pair in pairs[side]] for side in ("rows", "columns")))
             ]
             for index, view in enumerate((self.first, self.second))
@@ -85,7 +82,7 @@ class Comparison:
         labels = {
             side: tuple(
                 _pair_label(
-                    getattr(self.first, side)(part)[one], getattr(self.second, side)(part)[other]
+                    getattr(self.first, side)(kind)[one], getattr(self.second, side)(kind)[other]
                 )
                 for one, other in pairs[side]
             )
@@ -93,28 +90,30 @@ class Comparison:
         }
         return Difference(maps[1] - maps[0], labels["rows"], labels["columns"])
 
-    def figure(self, part: Part = "cross", layer: int = -1, head: Head = "mean") -> Picture:
+    def figure(
+        self, kind: AttentionKind = "cross", layer: int = -1, head: Head = "mean"
+    ) -> Picture:
         """Draw both maps and their difference; arguments as in `difference`."""
         picture: Picture = drawing_module("comparison_figures").comparison_figure(
-            self, part, layer, head
+            self, kind, layer, head
         )
         return picture
 
     def page(self) -> str:
-        """Return the interactive page, a whole HTML file without outside parts."""
+        """Return the interactive page, one self-contained HTML file."""
         views = [page_data(view) for view in (self.first, self.second)]
-        differences = {"caption": self.caption, "parts": self._differences()}
+        differences = {"caption": self.caption, "kinds": self._differences()}
         return html_page.page("Attention, compared", views, differences, self.names)
 
     def _differences(self) -> dict[str, Any]:
-        """Return the pairs of tokens of each part; the page subtracts the weights."""
+        """Return the pairs of corresponding tokens; the page subtracts the weights."""
         found: dict[str, Any] = {}
-        for part in self.parts:
+        for kind in self.kinds:
             rows, columns = (
-                matched(getattr(self.first, side)(part), getattr(self.second, side)(part))
+                matched(getattr(self.first, side)(kind), getattr(self.second, side)(kind))
                 for side in ("rows", "columns")
             )
-            found[part] = {"rows": rows, "columns": columns}
+            found[kind] = {"rows": rows, "columns": columns}
         return found
 
     def save(self, folder: Path, extension: str = "png") -> list[Path]:
@@ -146,14 +145,14 @@ def compare(
 
 
 def matched(first: Sequence[Token], second: Sequence[Token]) -> list[tuple[int, int]]:
-    """Return the places of tokens that correspond, in order.
+    """Return the indices of tokens that correspond, in order.
 
-    Equal tokens correspond, and so do the tokens of two replaced stretches of one length.
+    Equal tokens correspond, and so do the tokens of a span and its replacement of equal length.
     """
     one, other = ([token.label for token in tokens] for tokens in (first, second))
     found: list[tuple[int, int]] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, one, other, False).get_opcodes():
-        if kind == "equal" or (kind == "replace" and b - a == d - c):
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, one, other, False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and b - a == d - c):
             found.extend(zip(range(a, b), range(c, d), strict=True))
     return found
 

@@ -1,4 +1,4 @@
-"""Import of the modules that draw with Matplotlib, which is optional."""
+"""Late import of the modules that draw with Matplotlib, an optional dependency."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from keras_transformer.visualize.drawing import drawing_module
 from keras_transformer.visualize.tokens import Token, read_tokens
 
 if TYPE_CHECKING:
-    from keras_transformer.visualize.maps import Picture
+    from keras_transformer.visualize.heatmaps import Picture
 
 FREQUENT = 12
-"""Tokens that are shown where none are asked for."""
+"""Number of tokens if no words are given."""
 
 
 class Neighbour(NamedTuple):
-    """A token near another one."""
+    """A token and its cosine similarity to another one."""
 
     token: Token
     cosine: float
@@ -69,14 +69,14 @@ def neighbours(
     k: int = 6,
     side: str = "source",
 ) -> Neighbours:
-    """Return the tokens whose embeddings point most nearly in the same direction.
+    """Return the tokens with the most similar embeddings, by cosine.
 
     Args:
         translator: The trained model.
-        words: Words of the language; of a word that is several tokens, each is looked up. None:
-            frequent whole words.
-        k: Neighbours of each token.
-        side: "source" or "target", the embedding that is read.
+        words: Words of the language; each token of a word is looked up. None: frequent whole
+            words.
+        k: Number of neighbours of each token.
+        side: "source" or "target": which embedding.
 
     Raises:
         TranslationError: A word is blank.
@@ -111,8 +111,8 @@ def neighbours(
 def frequent_tokens(tokenizer: SentencePiece, count: int) -> list[int]:
     """Return ids of frequent tokens with two letters or more.
 
-    SentencePiece orders pieces by frequency, roughly: of a unigram model by probability, of BPE by
-    the order of merges.
+    SentencePiece orders its vocabulary roughly by frequency: unigram models by probability, BPE by
+    the order of the merges.
     """
     ids = range(END + 1, tokenizer.size)
     tokens = read_tokens(tokenizer, ids)

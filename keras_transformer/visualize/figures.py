@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 
+from keras_transformer.visualize.attention_kinds import ATTENTION_KINDS
 from keras_transformer.visualize.attention_rollout import CAPTION as ROLLOUT_CAPTION
 from keras_transformer.visualize.fonts import use_fonts
-from keras_transformer.visualize.heads import HeadStatistics, Part
-from keras_transformer.visualize.maps import Map, Picture, heatmaps, maps_beside
+from keras_transformer.visualize.heads import AttentionKind, HeadStatistics
+from keras_transformer.visualize.heatmaps import Heatmap, Picture, heatmap_grid, heatmap_row
 from keras_transformer.visualize.next_tokens import NextTokens
-from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.renormalization import CAPTION as LEFT_OUT_CAPTION
 from keras_transformer.visualize.renormalization import without_special_keys
 from keras_transformer.visualize.tokens import Token
@@ -28,36 +29,40 @@ def labels(tokens: Sequence[Token]) -> list[str]:
 
 
 def attention_figure(
-    view: AttentionView, part: Part, layer: int | None, head: Head | None, end: bool
+    view: AttentionView,
+    kind: AttentionKind,
+    layer: int | None,
+    head: Head | None,
+    special_tokens: bool,
 ) -> Picture:
-    """Draw maps of a part; see `AttentionView.figure`."""
-    names, columns = PARTS[part], view.columns(part)
-    chosen = range(len(view.layers(part))) if layer is None else [layer]
+    """Draw heat maps of one kind of attention; see `AttentionView.figure`."""
+    names, columns = ATTENTION_KINDS[kind], view.columns(kind)
+    chosen = range(len(view.layers(kind))) if layer is None else [layer]
     maps, titles = [], []
     for index in chosen:
-        weights = view.layers(part)[index]
+        weights = view.layers(kind)[index]
         if head is not None:
             weights = weights.mean(0)[None] if head == "mean" else weights[head][None]
-        if not end:
-            weights, columns = without_special_keys(weights, view.columns(part))
+        if not special_tokens:
+            weights, columns = without_special_keys(weights, view.columns(kind))
         maps.append(list(weights))
         titles.append([_title(index, head, place) for place in range(len(weights))])
-    title = names.title if end else f"{names.title}. {left_out(part)}"
-    return heatmaps(
+    title = names.title if special_tokens else f"{names.title}. {left_out(kind)}"
+    return heatmap_grid(
         maps,
-        labels(view.rows(part)),
+        labels(view.rows(kind)),
         labels(columns),
         titles,
         title,
         names.rows,
         names.columns,
-        most=6.0 if len(maps) == len(maps[0]) == 1 else 3.0,
+        max_side=6.0 if len(maps) == len(maps[0]) == 1 else 3.0,
     )
 
 
-def left_out(part: Part) -> str:
+def left_out(kind: AttentionKind) -> str:
     """Return the caption of maps without start and end tokens."""
-    return LEFT_OUT_CAPTION.format(names=PARTS[part].special)
+    return LEFT_OUT_CAPTION.format(names=ATTENTION_KINDS[kind].special)
 
 
 def _title(layer: int, head: Head | None, place: int) -> str:
@@ -67,77 +72,81 @@ def _title(layer: int, head: Head | None, place: int) -> str:
 
 
 def rollout_figure(view: AttentionView) -> Picture:
-    """Draw the attention rollout of encoder and decoder, or of the one that there is.
+    """Draw the attention rollout of encoder and decoder, of those with self-attention.
 
     Raises:
         ValueError: The model has no self-attention.
     """
-    parts = [part for part in view.parts if part != "cross"]
-    if not parts:
+    kinds = [kind for kind in view.kinds if kind != "cross"]
+    if not kinds:
         raise ValueError("rollout: expected a model with self-attention, got a recurrent one")
     maps = [
-        Map(
-            view.rollout(part),
-            labels(view.rows(part)),
-            labels(view.columns(part)),
-            f"Rollout: {PARTS[part].title.lower()}",
+        Heatmap(
+            view.rollout(kind),
+            labels(view.rows(kind)),
+            labels(view.columns(kind)),
+            f"Rollout: {ATTENTION_KINDS[kind].title.lower()}",
             "rows = positions of the last layer",
             "columns = input tokens",
         )
-        for part in parts
+        for kind in kinds
     ]
-    return maps_beside(maps, ROLLOUT_CAPTION)
+    return heatmap_row(maps, ROLLOUT_CAPTION)
 
 
 def heads_figure(statistics: Sequence[HeadStatistics]) -> Picture:
-    """Draw a table for each part: layers × heads, coloured by entropy, with the roles."""
-    parts = [part for part in PARTS if any(each.part == part for each in statistics)]
+    """Draw a table for each kind: layers × heads, coloured by entropy, with the roles."""
+    kinds = [kind for kind in ATTENTION_KINDS if any(each.kind == kind for each in statistics)]
     sizes = {}
-    for part in parts:
-        own = [each for each in statistics if each.part == part]
-        sizes[part] = max(each.layer for each in own) + 1, max(each.head for each in own) + 1
+    for kind in kinds:
+        own = [each for each in statistics if each.kind == kind]
+        sizes[kind] = max(each.layer for each in own) + 1, max(each.head for each in own) + 1
     width = max(1.35 * heads for _, heads in sizes.values()) + 1.1
     width = max(width, 4.6)
     height = sum(0.5 * layers + 0.65 for layers, _ in sizes.values()) + 0.55
     with use_fonts():
         figure = Picture(figsize=(width, height), dpi=110)
         y = 0.35
-        for part, (layers, heads) in sizes.items():
+        for kind, (layers, heads) in sizes.items():
+            bottom = 1 - (y + 0.5 * layers) / height
             axes = figure.add_axes(
-                (
-                    0.75 / width,
-                    1 - (y + 0.5 * layers) / height,
-                    1.35 * heads / width,
-                    0.5 * layers / height,
-                )
+                (0.75 / width, bottom, 1.35 * heads / width, 0.5 * layers / height)
             )
-            values = np.full((layers, heads), np.nan)
-            for each in (each for each in statistics if each.part == part):
-                share = each.entropy / each.max_entropy if each.max_entropy else 0.0
-                values[each.layer, each.head] = share
-                axes.text(
-                    each.head,
-                    each.layer,
-                    f"{each.role}\nentropy {each.entropy:.2f}, distance {each.distance:.1f}",
-                    ha="center",
-                    va="center",
-                    fontsize=6.5,
-                    color="white" if share > 0.6 else "black",
-                )
-            axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-            axes.set_title(PARTS[part].title, fontsize=9, loc="left", pad=3)
-            axes.set_xticks(range(heads), [f"head {head + 1}" for head in range(heads)])
-            axes.set_yticks(range(layers), [f"layer {layer + 1}" for layer in range(layers)])
-            axes.tick_params(length=0, labelsize=8)
+            own = [each for each in statistics if each.kind == kind]
+            _draw_heads(axes, own, ATTENTION_KINDS[kind].title, layers, heads)
             y += 0.5 * layers + 0.65
         figure.text(
             0.1 / width,
             0.1 / height,
-            "Colour: entropy (nats) as a share of the greatest, ln of the number of keys.\n"
+            "Colour: entropy (nats) relative to its maximum, ln of the number of keys.\n"
             "Distance in tokens. Rules of the roles: see the page.",
             fontsize=7,
         )
     return figure
+
+
+def _draw_heads(
+    axes: Axes, statistics: Sequence[HeadStatistics], title: str, layers: int, heads: int
+) -> None:
+    """Draw the table of one kind of attention."""
+    values = np.full((layers, heads), np.nan)
+    for each in statistics:
+        relative = each.entropy / each.max_entropy if each.max_entropy else 0.0
+        values[each.layer, each.head] = relative
+        axes.text(
+            each.head,
+            each.layer,
+            f"{each.role}\nentropy {each.entropy:.2f}, distance {each.distance:.1f}",
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="white" if relative > 0.6 else "black",
+        )
+    axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_title(title, fontsize=9, loc="left", pad=3)
+    axes.set_xticks(range(heads), [f"head {head + 1}" for head in range(heads)])
+    axes.set_yticks(range(layers), [f"layer {layer + 1}" for layer in range(layers)])
+    axes.tick_params(length=0, labelsize=8)
 
 
 def next_tokens_figure(positions: Sequence[NextTokens]) -> Picture:

@@ -1,4 +1,4 @@
-"""Files of the pictures."""
+"""Writing of pages and pictures to a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_transformer.system import FileError
 if TYPE_CHECKING:
     from keras_transformer.visualize.attention_view import AttentionView
     from keras_transformer.visualize.comparison import Comparison
-    from keras_transformer.visualize.maps import Picture
+    from keras_transformer.visualize.heatmaps import Picture
 
 logger = logging.getLogger(__name__)
 
@@ -55,21 +55,21 @@ def save_view(view: AttentionView, folder: Path, extension: str = "png") -> list
     if view.beam is not None:
         texts["beam.svg"] = view.beam.svg()
     pictures: dict[str, Callable[[], Picture]] = {
-        part: lambda part=part: view.figure(part)  # type: ignore[misc]
-        for part in view.parts
+        kind: lambda kind=kind: view.figure(kind)  # type: ignore[misc]
+        for kind in view.kinds
     }
     pictures["heads"] = view.heads_figure
-    if view.parts != ["cross"]:
+    if view.kinds != ["cross"]:
         pictures["rollout"] = view.rollout_figure
     pictures["next_tokens"] = view.next_tokens_figure
     return _save_texts(folder, texts) + save_pictures(folder, pictures, extension)
 
 
 def save_comparison(comparison: Comparison, folder: Path, extension: str = "png") -> list[Path]:
-    """Write the page ``comparison.html`` and a picture of each part, as `save_view` does."""
+    """Write the page ``comparison.html`` and a picture of each kind, as `save_view` does."""
     pictures: dict[str, Callable[[], Picture]] = {
-        f"comparison_{part}": lambda part=part: comparison.figure(part)  # type: ignore[misc]
-        for part in comparison.parts
+        f"comparison_{kind}": lambda kind=kind: comparison.figure(kind)  # type: ignore[misc]
+        for kind in comparison.kinds
     }
     texts = {"comparison.html": comparison.page()}
     return _save_texts(folder, texts) + save_pictures(folder, pictures, extension)
@@ -88,7 +88,8 @@ def save_pictures(
     """Draw and write pictures by name; without Matplotlib, warn that they are left out."""
     problems = unusable(["matplotlib"])
     if problems:
-        reason = problems["matplotlib"] or f"Matplotlib is not installed: {_install()}"
+        missing = f"Matplotlib is not installed: {install_command(['matplotlib'])}"
+        reason = problems["matplotlib"] or missing
         logger.warning("%s pictures not drawn: %s", extension.upper(), reason)
         return []
     paths = []
@@ -97,7 +98,3 @@ def save_pictures(
         draw().save(path)
         paths.append(path)
     return paths
-
-
-def _install() -> str:
-    return install_command(["matplotlib"])

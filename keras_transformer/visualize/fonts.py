@@ -12,8 +12,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 LATIN = "DejaVu Sans"
-"""Matplotlib's own font, first in the list of families: a glyph that it lacks comes from the
-next one."""
+"""Matplotlib's own font, the first of the families; missing glyphs come from the next one."""
 
 CJK = (
     "Noto Sans CJK SC",
@@ -65,7 +64,7 @@ def _cjk_family() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def use_fonts() -> Iterator[None]:
-    """Let figures that are made and saved in the block draw labels in any script.
+    """Use fonts for any script in the figures that are created and saved in the block.
 
     Text in SVG stays text, which the browser draws with its own fonts.
     """
@@ -78,7 +77,7 @@ def use_fonts() -> Iterator[None]:
 def drawable_labels(labels: Sequence[str]) -> list[str]:
     """Return labels that can be drawn: the text, or the index where a glyph is missing.
 
-    A warning names the missing characters, once for each set of them.
+    A warning names missing characters, once each.
 
     Args:
         labels: Any text, in the order of their positions.
@@ -97,7 +96,7 @@ def drawable_labels(labels: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _characters() -> frozenset[int]:
-    """Return the code points that the families have."""
+    """Return the code points for which the families have glyphs."""
     return frozenset[int]().union(*(_charmap(family) for family in families()))
 
 

@@ -12,29 +12,31 @@ import numpy as np
 
 from keras_transformer.visualize.tokens import Token, is_separator
 
-Part = Literal["cross", "encoder", "decoder"]
+AttentionKind = Literal["cross", "encoder", "decoder"]
 
-HALF = 0.5
-DIFFUSE = 0.8
+MIN_WEIGHT = 0.5
+"""Mean weight from which a head has a role."""
+MIN_ENTROPY = 0.8
+"""Mean entropy, relative to its maximum, from which a head without a role is diffuse."""
 MIXED = "mixed"
 
 RULES = {
-    "previous token": f"self-attention; mean weight on the token before the query ≥ {HALF}",
-    "next token": f"self-attention of the encoder; mean weight on the token after it ≥ {HALF}",
-    "same token": f"self-attention; mean weight on the query's own position ≥ {HALF}",
-    "separator": f"mean weight on start, end and punctuation ≥ {HALF}",
-    "alignment": f"cross-attention; mean largest weight on any other token ≥ {HALF}, and the rows "
-    "name at least half as many different tokens as they could",
-    "diffuse": f"none of these, and the mean entropy is at least {DIFFUSE} of its greatest value",
+    "previous token": f"self-attention; mean weight on the token before the query ≥ {MIN_WEIGHT}",
+    "next token": f"encoder self-attention; mean weight on the token after it ≥ {MIN_WEIGHT}",
+    "same token": f"self-attention; mean weight on the query's own position ≥ {MIN_WEIGHT}",
+    "separator": f"mean weight on start, end and punctuation ≥ {MIN_WEIGHT}",
+    "alignment": f"cross-attention; mean largest weight on any other token ≥ {MIN_WEIGHT}, and "
+    "these weights are on at least half as many different tokens as possible",
+    "diffuse": f"none of these; mean entropy ≥ {MIN_ENTROPY} of its maximum",
     MIXED: "none of these",
 }
-"""The rule of each role. Of several whose mean weight reaches it, the greatest counts."""
+"""The rule of each role. If several hold, the role with the greatest mean weight counts."""
 
 
 class HeadStatistics(NamedTuple):
     """Statistics of one head for one sentence; means are over the queries."""
 
-    part: Part
+    kind: AttentionKind
     layer: int
     """From 0."""
     head: int
@@ -42,12 +44,12 @@ class HeadStatistics(NamedTuple):
     entropy: float
     """Mean entropy of the weights of a query, in nats."""
     max_entropy: float
-    """The mean entropy if each query looked at all its keys evenly: ln of their number."""
+    """Maximum of the mean entropy: all keys of a query have the same weight."""
     distance: float
     """Mean distance of query and key positions, weighted, in tokens."""
     role: str
-    """A key of ``RULES``."""
-    share: float
+    """One of the keys of ``RULES``."""
+    role_weight: float
     """The mean weight that decided the role; 0 for diffuse and mixed."""
 
 
@@ -65,7 +67,7 @@ def mean_distance(weights: np.ndarray) -> np.ndarray:
 
 def head_statistics(
     weights: np.ndarray,
-    part: Part,
+    kind: AttentionKind,
     columns: Sequence[Token],
     rows: Sequence[Token],
     layer: int = 0,
@@ -73,61 +75,65 @@ def head_statistics(
 ) -> HeadStatistics:
     """Describe one head.
 
-    A query with a single key (the first of the decoder) says nothing about the head and is left
-    out, unless there is no other.
+    A query with a single key (the first of the decoder) is left out unless there is no other: its
+    weight is always 1.
 
     Args:
         weights: (T, S), rows are queries.
-        part: Where the head is.
+        kind: The attention that the head belongs to.
         columns: The S tokens of the keys.
-        rows: The T tokens of the queries; in cross-attention the tokens that they write.
-        layer: Its layer, from 0.
-        head: Its number, from 0.
+        rows: The T tokens of the queries; in cross-attention those that they predict.
+        layer: Index of its layer, from 0.
+        head: Its index in the layer, from 0.
     """
-    allowed = _allowed_keys(weights, part)
-    counted = allowed > 1 if (allowed > 1).any() else allowed > 0
-    share, role = max(
-        ((value, name) for name, value in _shares(weights, part, columns, rows, counted).items()),
-        default=(0.0, MIXED),
+    keys = _key_counts(weights, kind)
+    counted = keys > 1 if (keys > 1).any() else keys > 0
+    weight, role = max(
+        (value, name)
+        for name, value in _role_weights(weights, kind, columns, rows, counted).items()
     )
     mean = float(entropy(weights)[counted].mean())
-    greatest = float(np.log(allowed[counted]).mean())
-    if share < HALF:
-        share, role = 0.0, "diffuse" if mean >= DIFFUSE * greatest else MIXED
+    greatest = float(np.log(keys[counted]).mean())
+    if weight < MIN_WEIGHT:
+        weight, role = 0.0, "diffuse" if mean >= MIN_ENTROPY * greatest else MIXED
     distance = float(mean_distance(weights)[counted].mean())
-    return HeadStatistics(part, layer, head, mean, greatest, distance, role, float(share))
+    return HeadStatistics(kind, layer, head, mean, greatest, distance, role, float(weight))
 
 
-def _allowed_keys(weights: np.ndarray, part: Part) -> np.ndarray:
+def _key_counts(weights: np.ndarray, kind: AttentionKind) -> np.ndarray:
+    """Return for each query the number of keys to which it may attend, (T,)."""
     queries, keys = weights.shape
-    if part == "decoder":
+    if kind == "decoder":
         return np.minimum(np.arange(1, queries + 1), keys)
     return np.full(queries, keys)
 
 
-def _shares(
+def _role_weights(
     weights: np.ndarray,
-    part: Part,
+    kind: AttentionKind,
     columns: Sequence[Token],
     rows: Sequence[Token],
     counted: np.ndarray,
 ) -> dict[str, float]:
-    """Return the mean weight that each role's rule asks for."""
+    """Return the mean weight of each role's rule, over the queries that are counted."""
     separators = np.array([is_separator(token) for token in columns])
     found = {"separator": float(weights[counted][:, separators].sum(-1).mean())}
-    if part == "cross":
-        found["alignment"] = _alignment_share(weights, separators, rows)
+    if kind == "cross":
+        found["alignment"] = _alignment_weight(weights, separators, rows)
         return found
     found["same token"] = float(np.diagonal(weights)[counted].mean())
     if len(weights) > 1:
         found["previous token"] = float(np.diagonal(weights, -1).mean())
-        if part == "encoder":
+        if kind == "encoder":
             found["next token"] = float(np.diagonal(weights, 1).mean())
     return found
 
 
-def _alignment_share(weights: np.ndarray, separators: np.ndarray, rows: Sequence[Token]) -> float:
-    """Return the mean of the rows' largest weights on words, 0 if they name too few of them."""
+def _alignment_weight(weights: np.ndarray, separators: np.ndarray, rows: Sequence[Token]) -> float:
+    """Return the mean of the largest weight on words in each row of a word.
+
+    0 if the largest weights of the rows lie on too few different words.
+    """
     words = [not is_separator(token) for token in rows]
     if separators.all() or not any(words):
         return 0.0

@@ -9,9 +9,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from keras_transformer.visualize.attention_kinds import ATTENTION_KINDS
 from keras_transformer.visualize.attention_rollout import CAPTION as ROLLOUT_CAPTION
 from keras_transformer.visualize.heads import RULES
-from keras_transformer.visualize.parts import PARTS
 from keras_transformer.visualize.renormalization import CAPTION as LEFT_OUT_CAPTION
 
 SCRIPTS = ("dom.js", "weights.js", "words.js", "map.js", "panel.js", "sections.js", "page.js")
@@ -33,24 +33,24 @@ def page(
 
     Args:
         title: Its heading.
-        views: Contents of one sentence pair, or of two to compare.
-        differences: Contents of the difference maps of two.
+        views: `page_data` of one sentence pair, or of two to compare.
+        differences: Data of the difference maps of two sentence pairs.
         names: A heading for each of ``views``.
     """
     data = {
         "views": list(views),
         "names": list(names),
         "differences": differences,
-        "parts": {part: part_names._asdict() for part, part_names in PARTS.items()},
+        "kinds": {kind: names._asdict() for kind, names in ATTENTION_KINDS.items()},
         "rules": RULES,
         "captions": {"leftOut": LEFT_OUT_CAPTION, "rollout": ROLLOUT_CAPTION},
     }
     return (
-        _part("page.html")
+        _read_file("page.html")
         .replace("{title}", escape(title))
-        .replace("{style}", _part("page.css"))
-        .replace("{script}", "\n".join(_part(name) for name in SCRIPTS))
-        .replace("{data}", _json(data))  # last: the texts in it may hold anything
+        .replace("{style}", _read_file("page.css"))
+        .replace("{script}", "\n".join(_read_file(name) for name in SCRIPTS))
+        .replace("{data}", _json(data))  # last: its texts may contain placeholders
     )
 
 
@@ -60,7 +60,7 @@ def inline(text: str) -> str:
 
 
 def _json(data: Any) -> str:
-    """Return JSON that may stand in a script element, whatever texts it has."""
+    """Return JSON that is safe in a script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -68,5 +68,5 @@ def _json(data: Any) -> str:
 
 
 @cache
-def _part(name: str) -> str:
+def _read_file(name: str) -> str:
     return (files("keras_transformer.visualize") / "page" / name).read_text(encoding="utf-8")

@@ -7,19 +7,19 @@ import numpy as np
 from keras_transformer.model.masks import look_ahead_mask, padding_mask
 from keras_transformer.special_tokens import END, PAD
 from keras_transformer.visualize.fonts import use_fonts
-from keras_transformer.visualize.maps import Picture
+from keras_transformer.visualize.heatmaps import Picture
 
 
 def masks_figure(
     source: int = 6, source_padding: int = 2, target: int = 5, padding: int = 1
 ) -> Picture:
-    """Draw the masks of the three attentions; dark cells may be attended to.
+    """Draw the masks of the three kinds of attention; a query may attend to dark cells.
 
     Args:
-        source: Source positions, padding counted.
-        source_padding: How many of them are padding.
-        target: Target positions, padding counted.
-        padding: How many of them are padding.
+        source: Source length with padding.
+        source_padding: Number of padding positions in it.
+        target: Target length with padding.
+        padding: Number of padding positions in it.
     """
 
     def keys(length: int, padded: int) -> np.ndarray:

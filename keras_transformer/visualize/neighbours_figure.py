@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keras_transformer.visualize.maps import Picture
+from keras_transformer.visualize.heatmaps import Picture
 from keras_transformer.visualize.value_table import value_table
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Contents of the page for one sentence pair, as JSON takes them."""
+"""Data of the page for one sentence pair, ready for JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.visualize.heads import Part
+from keras_transformer.visualize.heads import AttentionKind
 from keras_transformer.visualize.next_tokens import Candidate
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def page_data(view: AttentionView) -> dict[str, Any]:
-    """Return the contents of the page: weights in thousandths, as whole numbers."""
+    """Return the data of the page; weights are integers, in thousandths."""
     return {
         "sentence": view.sentence,
         "translation": view.translation,
         "forced": view.forced,
         "notes": list(view.notes),
-        "parts": {part: _part_data(view, part) for part in view.parts},
+        "kinds": {kind: _kind_data(view, kind) for kind in view.kinds},
         "next": [
             {
                 "chosen": _candidate(position.chosen),
@@ -33,14 +33,14 @@ def page_data(view: AttentionView) -> dict[str, Any]:
     }
 
 
-def _part_data(view: AttentionView, part: Part) -> dict[str, Any]:
-    statistics = [each for each in view.heads() if each.part == part]
+def _kind_data(view: AttentionView, kind: AttentionKind) -> dict[str, Any]:
+    statistics = [each for each in view.heads() if each.kind == kind]
     return {
-        "rows": [token._asdict() for token in view.rows(part)],
-        "columns": [token._asdict() for token in view.columns(part)],
-        "layers": [thousandths(layer) for layer in view.layers(part)],
+        "rows": [token._asdict() for token in view.rows(kind)],
+        "columns": [token._asdict() for token in view.columns(kind)],
+        "layers": [thousandths(layer) for layer in view.layers(kind)],
         "heads": [each._asdict() for each in statistics],
-        "rollout": None if part == "cross" else thousandths(view.rollout(part)),
+        "rollout": None if kind == "cross" else thousandths(view.rollout(kind)),
     }
 
 
@@ -49,6 +49,6 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def thousandths(weights: np.ndarray) -> list[Any]:
-    """Return weights in thousandths, nested lists of whole numbers."""
+    """Return weights in thousandths, as nested lists of integers."""
     found: list[Any] = np.rint(weights * 1000).astype(int).tolist()
     return found

@@ -15,7 +15,7 @@ from keras_transformer.model.positions import (
     sinusoidal_encoding,
 )
 from keras_transformer.visualize.fonts import use_fonts
-from keras_transformer.visualize.maps import Picture
+from keras_transformer.visualize.heatmaps import Picture
 
 MARKED = (0, 20, 50)
 """Positions whose dot products with all others are drawn."""

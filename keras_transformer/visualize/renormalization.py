@@ -1,4 +1,4 @@
-"""Attention without the keys that take what a head does not use."""
+"""Attention weights without start and end tokens, on which unused weight often rests."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def without_special_keys(
         columns: The S tokens of the keys.
 
     Returns:
-        The weights (..., T, S') and the S' tokens that stay. A row without other weight is 0.
+        The weights (..., T, S') and the S' other tokens. A row without weight on them is 0.
     """
     kept = [index for index, token in enumerate(columns) if token.kind != "special"]
     inner = weights[..., kept]
     sums = inner.sum(-1, keepdims=True)
-    # Below that, only rounding is left.
+    # A smaller sum is only rounding error.
     scaled = np.where(sums > 1e-6, inner / np.maximum(sums, 1e-6), 0.0)
     return scaled.astype(weights.dtype), tuple(columns[index] for index in kept)

@@ -9,7 +9,7 @@ import numpy as np
 from keras_transformer.presets import PRESETS, preset
 from keras_transformer.training.schedule import NoamSchedule
 from keras_transformer.visualize.fonts import use_fonts
-from keras_transformer.visualize.maps import Picture
+from keras_transformer.visualize.heatmaps import Picture
 
 
 def schedules_figure(names: Sequence[str] | None = None) -> Picture:

@@ -1,6 +1,6 @@
-"""Record of a search: a step function that notes what it is asked.
+"""Record of a search, made by a step function around the model's.
 
-The search itself is unchanged, since it sees no more than a step function. It runs eagerly.
+The search is unchanged: it only sees a step function. It runs eagerly.
 
 Shapes: R rows, W hypotheses of the sentence, V vocabulary.
 """
@@ -22,7 +22,7 @@ class SearchRecord:
     tokens: list[np.ndarray] = field(default_factory=list)
     """For each step (W,) int32: the last token of each live hypothesis."""
     log_probabilities: list[np.ndarray] = field(default_factory=list)
-    """For each step (W, V) float32: of each token after each live hypothesis."""
+    """For each step (W, V) float32: log-probability of each token after each live hypothesis."""
     parents: list[np.ndarray] = field(default_factory=list)
     """For each step (W,) int32: the hypothesis that each survivor continues."""
 
@@ -37,7 +37,7 @@ class SearchRecord:
 
 
 class RecordingSteps:
-    """``Steps`` that adds each step of one sentence to a record.
+    """Step function that records the steps of one sentence; see `Steps`.
 
     Args:
         steps: The step function of a model.
@@ -52,7 +52,7 @@ class RecordingSteps:
         self, tokens: tf.Tensor, position: tf.Tensor, state: State
     ) -> tuple[tf.Tensor, State]:
         logits, state = self._steps(tokens, position, state)
-        if len(self._record.parents) < len(self._record.tokens):  # greedy search: nothing to sort
+        if len(self._record.parents) < len(self._record.tokens):  # greedy search never reorders
             self._record.parents.append(np.arange(len(tokens)))
         self._record.tokens.append(tokens.numpy())
         self._record.log_probabilities.append(tf.nn.log_softmax(logits).numpy())

@@ -28,7 +28,7 @@ class Token(NamedTuple):
     label: str
     """For pictures: ``ˍdog``, ``[end]``, ``[byte E4]``."""
     spoken: str
-    """For people who listen to the page: ``dog``, ``end``, ``byte E4``."""
+    """For screen readers: ``dog``, ``end``, ``byte E4``."""
     kind: Kind
 
 

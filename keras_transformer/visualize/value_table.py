@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_transformer.visualize.fonts import drawable_labels, use_fonts
-from keras_transformer.visualize.maps import Picture, label_inches
+from keras_transformer.visualize.heatmaps import Picture, label_inches
 
 _ROW, _HEAD = 0.28, 0.6  # inches
 

@@ -149,7 +149,7 @@ def test_a_recurrent_model_shows_its_cross_attention(
 
     view = attention(translator, LINES[0])
 
-    assert view.parts == ["cross"]
+    assert view.kinds == ["cross"]
     assert view.cross[0].shape == (1, len(view.target), len(view.source))
     assert "This model has no encoder self-attention and no decoder" in view.notes[-1]
     assert view.translation == translator.translate([LINES[0]])[0].text

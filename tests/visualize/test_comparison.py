@@ -30,6 +30,6 @@ def test_difference_is_second_minus_first() -> None:
 def test_runs_are_compared_by_the_mean_of_the_heads() -> None:
     comparison = compare(view(), view(), ("one", "two"), of_runs=True)
 
-    assert "Head 1 of one run has nothing to do" in comparison.caption
-    assert comparison.parts == ["cross", "encoder", "decoder"]
+    assert "The heads of two runs do not correspond" in comparison.caption
+    assert comparison.kinds == ["cross", "encoder", "decoder"]
     assert np.abs(comparison.difference("encoder").weights).max() == pytest.approx(0)

@@ -7,7 +7,7 @@ import pytest
 
 from keras_transformer.visualize.heads import (
     RULES,
-    Part,
+    AttentionKind,
     entropy,
     head_statistics,
     mean_distance,
@@ -31,7 +31,7 @@ def test_mean_distance_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "weights", "role"),
+    ("kind", "weights", "role"),
     [
         ("encoder", shifted(5, 5, -1), "previous token"),
         ("encoder", shifted(5, 5, 1), "next token"),
@@ -44,8 +44,8 @@ def test_mean_distance_by_hand() -> None:
         ("decoder", np.tril(np.full((5, 5), 0.05)) + np.diag([0.9] * 4, -1), "previous token"),
     ],
 )
-def test_roles_of_made_up_heads(part: Part, weights: np.ndarray, role: str) -> None:
-    found = head_statistics(weights, part, FIVE, FIVE)
+def test_roles_of_made_up_heads(kind: AttentionKind, weights: np.ndarray, role: str) -> None:
+    found = head_statistics(weights, kind, FIVE, FIVE)
 
     assert found.role == role
     assert role in RULES
@@ -59,7 +59,7 @@ def test_the_first_row_of_the_decoder_is_left_out() -> None:
 
     assert found.distance == 1
     assert found.max_entropy == pytest.approx((np.log(2) + np.log(3)) / 2)
-    assert (found.role, found.share) == ("previous token", 1)
+    assert (found.role, found.role_weight) == ("previous token", 1)
 
 
 def test_two_even_keys_of_a_sentence_of_one_word() -> None:

@@ -40,8 +40,8 @@ def test_inline_in_a_notebook_is_one_escaped_frame() -> None:
 
 def test_weights_are_thousandths() -> None:
     (data,) = re.findall(r'id="data">(.*?)</script>', view().page())
-    part = json.loads(data)["views"][0]["parts"]["cross"]
+    kind = json.loads(data)["views"][0]["kinds"]["cross"]
 
-    assert part["layers"][0][0][1] == [100, 700, 100, 100]
-    assert part["heads"][0]["role"] == "alignment"
-    assert part["rollout"] is None
+    assert kind["layers"][0][0][1] == [100, 700, 100, 100]
+    assert kind["heads"][0]["role"] == "alignment"
+    assert kind["rollout"] is None

@@ -115,6 +115,6 @@ def test_a_recurrent_model_has_cross_attention_only(tmp_path: Path) -> None:
 
     only: Any = dataclasses.replace(view(), encoder=[], decoder=[])
 
-    assert only.parts == ["cross"]
-    assert {each.part for each in only.heads()} == {"cross"}
+    assert only.kinds == ["cross"]
+    assert {each.kind for each in only.heads()} == {"cross"}
     assert '"encoder":{"rows"' not in only.page()

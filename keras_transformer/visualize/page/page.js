@@ -1,14 +1,14 @@
 /** The page: its state, its controls, and drawing after each change. */
 
 const data = JSON.parse(byId("data").textContent);
-const parts = Object.keys(data.parts).filter((part) =>
-  data.views.every((view) => view.parts[part]),
+const kinds = Object.keys(data.kinds).filter((kind) =>
+  data.views.every((view) => view.kinds[kind]),
 );
-const state = { part: parts[0], layer: 0, head: "mean", end: true, query: 1 };
+const state = { kind: kinds[0], layer: 0, head: "mean", end: true, query: 1 };
 const layerCount = () =>
-  Math.min(...data.views.map((view) => view.parts[state.part].layers.length));
+  Math.min(...data.views.map((view) => view.kinds[state.kind].layers.length));
 // A single head is no mean.
-const headCounts = data.views.map((view) => view.parts[state.part].layers[0].length);
+const headCounts = data.views.map((view) => view.kinds[state.kind].layers[0].length);
 if (Math.max(...headCounts) === 1) state.head = 0;
 state.layer = Math.max(layerCount() - 2, 0); // the penultimate one aligns best
 
@@ -28,7 +28,7 @@ function update(change) {
 }
 
 function controls() {
-  const names = data.parts[state.part];
+  const names = data.kinds[state.kind];
   const layers = Array.from({ length: layerCount() }, (_, layer) => layer);
   const end = element("input", { type: "checkbox", name: "end", value: "end", checked: state.end });
   end.addEventListener("change", () => update({ end: end.checked }));
@@ -37,10 +37,10 @@ function controls() {
     { className: "controls" },
     choice(
       "Attention",
-      "part",
-      parts.map((value) => ({ value, text: data.parts[value].title })),
-      state.part,
-      (part) => update({ part }),
+      "kind",
+      kinds.map((value) => ({ value, text: data.kinds[value].title })),
+      state.kind,
+      (kind) => update({ kind }),
     ),
     choice(
       "Layer",
@@ -55,7 +55,7 @@ function controls() {
 }
 
 function draw() {
-  const names = data.parts[state.part];
+  const names = data.kinds[state.kind];
   const panels = data.views.map((view, index) =>
     panel(view, data.names[index], state, names, update),
   );

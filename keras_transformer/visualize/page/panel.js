@@ -1,15 +1,15 @@
 /** One sentence pair: heads as thumbnails, words, the large map, the roles of the heads. */
 
 function panel(view, name, state, names, update) {
-  const part = view.parts[state.part];
+  const attention = view.kinds[state.kind];
   const { matrix, columns } = weightsOf(view, state);
   const axes = [names.rows, names.columns];
-  const words = wordRows(part.rows, columns, matrix, axes, state.query, (t) => {
+  const words = wordRows(attention.rows, columns, matrix, axes, state.query, (t) => {
     state.query = t;
     words.select(t);
     markRow(t);
   });
-  const table = mapTable(matrix, part.rows, columns, axes, (t) => {
+  const table = mapTable(matrix, attention.rows, columns, axes, (t) => {
     state.query = t;
     words.select(t);
     markRow(t);
@@ -18,7 +18,7 @@ function panel(view, name, state, names, update) {
     for (const row of table.querySelectorAll("tbody tr"))
       row.classList.toggle("chosen", row.sectionRowIndex === t);
   }
-  markRow(Math.min(state.query, part.rows.length - 1));
+  markRow(Math.min(state.query, attention.rows.length - 1));
   return element(
     "section",
     { className: "panel" },
@@ -42,12 +42,12 @@ function pairText(view) {
 }
 
 function thumbnails(view, state, update) {
-  const part = view.parts[state.part];
-  const layer = Math.min(state.layer, part.layers.length - 1);
-  const heads = part.layers[layer].map((_, head) => head);
+  const attention = view.kinds[state.kind];
+  const layer = Math.min(state.layer, attention.layers.length - 1);
+  const heads = attention.layers[layer].map((_, head) => head);
   const all = heads.length > 1 ? ["mean", ...heads] : heads;
   const buttons = all.map((head) => {
-    const found = part.heads.find((each) => each.layer === layer && each.head === head);
+    const found = attention.heads.find((each) => each.layer === layer && each.head === head);
     const text = head === "mean" ? "mean" : `head ${head + 1}`;
     const button = element(
       "button",
@@ -69,7 +69,7 @@ function thumbnails(view, state, update) {
 
 /** The difference of two views. */
 function differencePanel(data, state, names) {
-  const found = difference(data.views, data.differences.parts[state.part], state);
+  const found = difference(data.views, data.differences.kinds[state.kind], state);
   const axes = [names.rows, names.columns];
   const readout = element("p", { className: "readout" }, "Point at a cell to read it.");
   const table = mapTable(found.matrix, found.rows, found.columns, axes, read, true);

@@ -30,18 +30,18 @@ function headsSection(data, state, update) {
 
 function headsTable(view, name, state, update) {
   const titles = ["layer", "head", "role", "entropy", "greatest", "distance"];
-  const rows = view.parts[state.part].heads.map((each) => {
+  const rows = view.kinds[state.kind].heads.map((each) => {
     const chosen = each.layer === state.layer && each.head === state.head;
     const button = element("button", { type: "button", className: "link" }, `${each.head + 1}`);
     button.ariaLabel = `Show layer ${each.layer + 1}, head ${each.head + 1}`;
     button.addEventListener("click", () => update({ layer: each.layer, head: each.head }));
-    const share = each.share ? ` ${two(each.share)}` : "";
+    const weight = each.role_weight ? ` ${two(each.role_weight)}` : "";
     return element(
       "tr",
       { className: chosen ? "chosen" : "" },
       element("td", {}, String(each.layer + 1)),
       element("td", {}, button),
-      element("td", {}, each.role, element("small", {}, share)),
+      element("td", {}, each.role, element("small", {}, weight)),
       element("td", {}, two(each.entropy)),
       element("td", {}, two(each.max_entropy)),
       element("td", {}, each.distance.toFixed(1)),
@@ -59,9 +59,9 @@ function headsTable(view, name, state, update) {
 }
 
 function rolloutSection(data, state, names) {
-  if (!data.views.every((view) => view.parts[state.part].rollout)) return null;
+  if (!data.views.every((view) => view.kinds[state.kind].rollout)) return null;
   const maps = data.views.map((view) => {
-    const { rows, columns, rollout } = view.parts[state.part];
+    const { rows, columns, rollout } = view.kinds[state.kind];
     const matrix = rollout.map((row) => row.map((weight) => weight / 1000));
     const axes = ["rows = positions of the last layer", "columns = input tokens"];
     return mapTable(matrix, rows, columns, axes, () => {});

@@ -1,8 +1,8 @@
-/** Attention weights of a view: one map for the chosen part, layer and head. */
+/** Attention weights of a view: one map for the chosen kind, layer and head. */
 
 /** Return a map, its column tokens and the place of each column in the view. */
-function weightsOf(view, { part, layer, head, end }) {
-  const { layers, columns } = view.parts[part];
+function weightsOf(view, { kind, layer, head, end }) {
+  const { layers, columns } = view.kinds[kind];
   const heads = layers[Math.min(layer, layers.length - 1)];
   const chosen = head === "mean" ? heads : [heads[Math.min(head, heads.length - 1)]];
   const whole = chosen[0].map((row, t) =>
@@ -28,7 +28,7 @@ function difference(views, pairs, state) {
     .filter(([one, other]) => one >= 0 && other >= 0);
   const label = (one, other) =>
     one.label === other.label ? one : { ...one, label: `${one.label} → ${other.label}` };
-  const rowsOf = (index) => views[index].parts[state.part].rows;
+  const rowsOf = (index) => views[index].kinds[state.kind].rows;
   return {
     matrix: pairs.rows.map(([t, u]) =>
       columns.map(([s, v]) => second.matrix[u][v] - first.matrix[t][s]),

@@ -1,40 +1,40 @@
-"""The three attentions of the Transformer (section 3.2.3) and their names in pictures."""
+"""The three kinds of attention (section 3.2.3) and their names in pictures."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from keras_transformer.visualize.heads import Part
+from keras_transformer.visualize.heads import AttentionKind
 
 
-class PartNames(NamedTuple):
-    """Names of a part, for titles and axes."""
+class KindNames(NamedTuple):
+    """Names of one kind, for titles and axes."""
 
     title: str
     rows: str
     columns: str
     special: str
-    """The tokens that often take unused weight."""
+    """The special token on which unused weight often rests."""
 
 
-PARTS: dict[Part, PartNames] = {
-    "cross": PartNames(
+ATTENTION_KINDS: dict[AttentionKind, KindNames] = {
+    "cross": KindNames(
         "Cross-attention",
         "rows = queries: token written",
         "columns = keys: source token",
         "the end token",
     ),
-    "encoder": PartNames(
+    "encoder": KindNames(
         "Encoder self-attention",
         "rows = queries: source token",
         "columns = keys: source token",
         "the end token",
     ),
-    "decoder": PartNames(
+    "decoder": KindNames(
         "Decoder self-attention",
         "rows = queries: token read",
         "columns = keys: token read",
         "the start token",
     ),
 }
-"""Names by part, in the order in which they are shown."""
+"""Names by kind, in the order of the pictures."""

@@ -31,8 +31,8 @@ _TITLE = 0.35
 class Picture(Figure):
     """A figure that notebooks show without pyplot, with fonts for any script.
 
-    Its layout is its own: `figure.constrained_layout.use` or `figure.autolayout` in the settings
-    of a notebook would move axes whose places are computed.
+    It ignores `figure.constrained_layout.use` and `figure.autolayout`, which a notebook may set and
+    which would move axes with computed positions.
     """
 
     def __init__(self, *sizes: Any, layout: Any = "none", **options: Any) -> None:
@@ -64,23 +64,23 @@ def heatmap(
     column_axis: str = KEYS,
     difference: bool = False,
 ) -> Picture:
-    """Draw one map of weights on the scale 0 to 1.
+    """Draw one heat map of weights on the scale 0 to 1.
 
     Args:
         weights: (T, S) numbers.
         rows: T labels.
         columns: S labels.
         title: Above the map.
-        row_axis: Name of the rows; "rows = queries" is the convention of all maps.
+        row_axis: Name of the rows, which are queries in all maps of this package.
         column_axis: Name of the columns.
         difference: Whether the numbers are differences, from -1 to 1.
     """
-    one = Map(weights, rows, columns, title, row_axis, column_axis, difference)
-    return maps_beside([one])
+    one = Heatmap(weights, rows, columns, title, row_axis, column_axis, difference)
+    return heatmap_row([one])
 
 
-class Map(NamedTuple):
-    """A map with labels of its own, as the arguments of `heatmap`."""
+class Heatmap(NamedTuple):
+    """A heat map with its labels; the fields are the arguments of `heatmap`."""
 
     weights: Any
     rows: Sequence[str]
@@ -91,45 +91,45 @@ class Map(NamedTuple):
     difference: bool = False
 
 
-def maps_beside(maps: Sequence[Map], caption: str = "") -> Picture:
-    """Draw maps side by side, each with its labels and colour scale.
+def heatmap_row(maps: Sequence[Heatmap], caption: str = "") -> Picture:
+    """Draw heat maps side by side, each with its labels and colour scale.
 
     Args:
         maps: From left to right.
         caption: Below them.
     """
     with use_fonts():
-        boxes = [_Box.of(one) for one in maps]
-        total_width = sum(box.total_width for box in boxes)
+        layouts = [_Layout.of(one) for one in maps]
+        total_width = sum(layout.total_width for layout in layouts)
         lines = textwrap.wrap(caption, int(total_width * 14))
         below = 0.16 * len(lines) + (0.15 if lines else 0.0)
-        total_height = max(box.total_height for box in boxes) + below
+        total_height = max(layout.total_height for layout in layouts) + below
         figure = Picture(figsize=(total_width, total_height), dpi=_DPI)
         x = 0.0
-        for one, box in zip(maps, boxes, strict=True):
-            box.draw(figure, one, x, total_width, total_height)
-            x += box.total_width
+        for one, layout in zip(maps, layouts, strict=True):
+            layout.draw(figure, one, x, total_width, total_height)
+            x += layout.total_width
         figure.text(
             0.12 / total_width, 0.08 / total_height, "\n".join(lines), fontsize=8, va="bottom"
         )
     return figure
 
 
-class _Box(NamedTuple):
-    """Sizes of a map with labels, in inches."""
+class _Layout(NamedTuple):
+    """Layout of a heat map with labels, in inches."""
 
     row_labels: list[str]
     column_labels: list[str]
-    size: float  # of letters, in points
+    size: float  # of the font, in points
     width: float
     height: float
     left: float
     bottom: float
 
     @classmethod
-    def of(cls, one: Map) -> _Box:
+    def of(cls, one: Heatmap) -> _Layout:
         cell = min(0.3, 5.0 / max(len(one.rows), len(one.columns), 1))
-        size = _letter_size(cell)
+        size = _font_size(cell)
         rows, columns = drawable_labels(one.rows), drawable_labels(one.columns)
         return cls(
             rows,
@@ -149,7 +149,7 @@ class _Box(NamedTuple):
     def total_height(self) -> float:
         return _TITLE + self.height + self.bottom
 
-    def draw(self, figure: Picture, one: Map, x: float, wide: float, high: float) -> None:
+    def draw(self, figure: Picture, one: Heatmap, x: float, wide: float, high: float) -> None:
         """Draw at x inches from the left of a figure."""
         top = 1 - _TITLE / high
         axes = figure.add_axes(
@@ -185,7 +185,7 @@ class _Box(NamedTuple):
         )
 
 
-def heatmaps(
+def heatmap_grid(
     maps: Sequence[Sequence[np.ndarray]],
     rows: Sequence[str],
     columns: Sequence[str],
@@ -194,13 +194,13 @@ def heatmaps(
     row_axis: str = QUERIES,
     column_axis: str = KEYS,
     difference: bool = False,
-    most: float = 3.0,
+    max_side: float = 3.0,
     cell: float = 0.17,
 ) -> Picture:
-    """Draw L × N maps with the same labels and one colour scale.
+    """Draw L × N heat maps with the same labels and one colour scale.
 
     Args:
-        maps: L rows of N maps (T, S); rows may have fewer.
+        maps: L rows of N maps (T, S); a row may have fewer.
         rows: T labels.
         columns: S labels.
         titles: One for each map.
@@ -208,13 +208,13 @@ def heatmaps(
         row_axis: As in `heatmap`.
         column_axis: As in `heatmap`.
         difference: As in `heatmap`.
-        most: Largest side of a map, in inches.
-        cell: Side of a cell in inches, where that allows it.
+        max_side: Largest side of a map, in inches.
+        cell: Side of a cell in inches, if ``max_side`` allows it.
     """
-    cell = min(cell, most / max(len(rows), len(columns), 1))
-    # As high as wide, so that short targets keep room for their title.
+    cell = min(cell, max_side / max(len(rows), len(columns), 1))
+    # A minimum leaves room for the titles of short targets.
     width, height = max(cell * len(columns), 1.0), max(cell * len(rows), 0.5)
-    size = _letter_size(cell)
+    size = _font_size(cell)
     with use_fonts():
         row_labels, column_labels = drawable_labels(rows), drawable_labels(columns)
         left = label_inches(row_labels, size) + 0.5
@@ -256,8 +256,8 @@ def heatmaps(
     return figure
 
 
-def _letter_size(cell: float) -> float:
-    """Return the size of labels in points for cells of a side in inches."""
+def _font_size(cell: float) -> float:
+    """Return the font size of labels in points, for a cell's side in inches."""
     return min(max(cell / _POINT * 0.8, 4.0), 9.0)
 
 
@@ -279,7 +279,7 @@ def _label(axis: Any, labels: Sequence[str], size: float, rotation: float) -> No
 
 
 def label_inches(labels: Sequence[str], size: float) -> float:
-    """Estimate the length of the longest label in letters of a size in points."""
+    """Estimate the length of the longest label in inches, for a font size in points."""
     widths = (
         sum(1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.62 for sign in label)
         for label in labels
