@@ -48,7 +48,7 @@ def test_an_experiment_that_the_baseline_excludes_is_left_out(tmp_path: Path) ->
     it = TABLE.by_name["batch-size"]
     with pytest.raises(ConfigError):
         it.variants_of(base)
-    assert Report.of([it], base, CORPUS, Results(tmp_path)).sheets == []
+    assert Report.of([it], base, CORPUS, Results(tmp_path)).summaries == []
 
 
 @pytest.mark.slow
