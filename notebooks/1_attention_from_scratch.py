@@ -336,6 +336,19 @@ assert both.sum() == 1 + 2 + 3 + 3 + 3
 # The rows of padded *queries* are not hidden. They compute something, and the loss ignores it.
 # Hiding them too would leave rows with nothing allowed.
 #
+# **Predict:** the look-ahead mask the wrong way round. Where does the first token look?
+
+# %%
+for name, mask in {"True = may look": look_ahead[0, 0], "the wrong way": ~look_ahead[0, 0]}.items():
+    _, weights = attention(np.eye(5), np.eye(5), np.eye(5), mask)
+    print(f"{name:16} first token {weights[0].round(2)}  last token {weights[-1].round(2)}")
+assert weights[0, 0] == 0  # the future, and only that
+assert np.isclose(weights[0, 1:].sum(), 1)
+assert weights[-1].sum() == 0  # the last token has no future: nothing is left
+
+# %% [markdown]
+# At the future only: at the very tokens that it has to predict.
+#
 # ### A query that may look at nothing
 #
 # **Predict:** the softmax of a row that is −∞ everywhere? And of one that is −1e9 everywhere?

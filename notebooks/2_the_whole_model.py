@@ -174,6 +174,20 @@ assert probabilities.argmax(axis=1).tolist() == labels
 # Every decoder layer reads the **same** memory, the output of the last encoder layer, each with its
 # own W_K and W_V. The encoder runs once for each sentence.
 #
+# **Predict:** one number of the memory changes. How many decoder layers compute other keys?
+
+# %%
+changed = memory.numpy()
+changed[0, 0, 0] += 1
+changed = tf.constant(changed)
+for number, layer in enumerate(decoder.layers):
+    keys, changed_keys = (layer.cross_attention.keys_values(m)[0] for m in (memory, changed))
+    print(f"decoder layer {number}: keys move by {np.abs(changed_keys - keys).max():.2f}")
+    assert np.abs(changed_keys - keys).max() > 0
+kernels = [layer.cross_attention.key_kernel.numpy() for layer in decoder.layers]
+assert not np.allclose(kernels[0], kernels[1])  # each layer has its own W_K
+
+# %% [markdown]
 # ### Where does the decoder look?
 #
 # **Predict:** I – 我, love – 爱, you – 你?
@@ -621,9 +635,22 @@ assert round(total / 1e6, 1) == 63.0
 assert round(shares["feed-forward, 12 ×"] / layers, 2) == 0.57
 
 # %% [markdown]
+# **Predict:** source, target and output share one matrix. How many weights would three have?
+
+# %%
+sizes = {}
+for embeddings in ("tied", "decoder", "untied"):
+    sizes[embeddings] = kt.build(dataclasses.replace(base, embeddings=embeddings)).count_params()
+    print(f"{embeddings:8} {sizes[embeddings]:12,}")
+assert sizes["untied"] - sizes["tied"] == 2 * 37_000 * 512
+assert sizes["decoder"] - sizes["tied"] == 37_000 * 512
+
+# %% [markdown]
+# 63 million with one matrix, 101 million with three. One needs a joint vocabulary, and both
+# languages then train it.
+#
 # The paper says 65 million. Its vocabulary of “about 37,000” tokens explains the rest only in part:
-# 4,000 more tokens would be 2 million more weights. One shared matrix instead of three saves two
-# thirds of the embeddings.
+# 4,000 more tokens would be 2 million more weights.
 
 # %% [markdown]
 # ## 5.3 The learning rate

@@ -17,7 +17,7 @@
 # %% tags=["skip-execution"]
 # Skip this cell where the package is installed. It replaces nothing that Colab ships; red lines
 # about other packages are harmless.
-# %pip install "keras-translate[plots]"
+# %pip install "keras-translate[plots,serve]"
 
 # %% tags=["setup"]
 MINUTES = 2  # on two CPU cores

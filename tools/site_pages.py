@@ -48,7 +48,7 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
     for _, page, content in [*notebook_pages.pages(), *api_pages()]:
         files.append(File.generated(config, page, content=content))
-    documents = [ROOT / name for name in PAGES] + sorted((ROOT / "docs").glob("*.md"))
+    documents = [ROOT / name for name in PAGES] + sorted((ROOT / "docs").rglob("*.md"))
     copies = {path for document in documents for path in _copied(document)}
     for path in sorted(copies):
         files.append(

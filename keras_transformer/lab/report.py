@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from keras_transformer import system
-from keras_transformer.config import Config
+from keras_transformer.config import Config, ConfigError
 from keras_transformer.lab import diagrams, figures, findings, tables
 from keras_transformer.lab.experiment import Experiment
 from keras_transformer.lab.jobs import Corpus
@@ -53,13 +54,18 @@ class Report:
         corpus: Corpus,
         results: Results,
     ) -> Report:
-        """Collect the results of experiments; those without any are left out.
+        """Collect the results of experiments.
+
+        Experiments without any are left out, and those that are impossible with this baseline.
 
         Raises:
             MissingError: Matplotlib is not installed.
         """
         require_installed("the report", ["matplotlib"])
-        summaries = [summarize(each, baseline, corpus, results) for each in experiments]
+        summaries = []
+        for each in experiments:
+            with contextlib.suppress(ConfigError):
+                summaries.append(summarize(each, baseline, corpus, results))
         return cls([each for each in summaries if not each.empty], baseline, corpus)
 
     @property

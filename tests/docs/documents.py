@@ -16,7 +16,10 @@ TESTED_ELSEWHERE = {
     "serving-operations.md": "tests/export/test_documents.py",
 }
 """Documents whose blocks another test runs or reads."""
-ALL = [*RUN, ROOT / "benchmarks" / "README.md", ROOT / "export" / "README.md"]
+ALL = [
+    *RUN,
+    *(ROOT / name for name in ("docs/lab/index.md", "benchmarks/README.md", "export/README.md")),
+]
 
 _BLOCK = re.compile(
     r"(?:^ *<!-- not run: (?P<reason>[^\n]*?) -->\n+)?^(?P<indent> *)```(?P<language>\w*)\n"

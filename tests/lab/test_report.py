@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keras_transformer.config import ConfigError, from_dict
 from keras_transformer.lab import record
 from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.report import Report
@@ -38,6 +39,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_report_without_results_is_made_too(tmp_path: Path) -> None:
     page = Report.of(TABLE.experiments, baseline(), CORPUS, Results(tmp_path)).page()
     assert "0 results" in page
+
+
+@needs_matplotlib
+def test_an_experiment_that_the_baseline_excludes_is_left_out(tmp_path: Path) -> None:
+    """A quarter of the batch has twice the factor, more than is valid."""
+    base = from_dict({"train": {"learning_rate_factor": 9_000.0}}, baseline())
+    it = TABLE.by_name["batch-size"]
+    with pytest.raises(ConfigError):
+        it.variants_of(base)
+    assert Report.of([it], base, CORPUS, Results(tmp_path)).summaries == []
 
 
 @pytest.mark.slow
