@@ -13,10 +13,11 @@ from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.report import MEANING, Report
 from keras_transformer.lab.results import Results
 from keras_transformer.lab.summaries import ExperimentSummary, Spread
+from tools.generated_blocks import table
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "lab"
 COMMAND = "python -m tools.lab_document"
-# The others say little about a small corpus; the report has all of them.
+# The report has all columns; the others show little on a small corpus.
 _COLUMNS = (
     "variant",
     "BLEU",
@@ -67,17 +68,15 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield "How to run it and how to add an experiment: [lab.md](../lab.md)."
     yield ""
-    yield from _table(
-        ("experiment", "choice", "result"),
-        (
-            (
-                f"[{each.experiment.name}](#{each.experiment.name})",
-                each.experiment.title,
-                findings.verdict_counts(each, spread),
-            )
-            for each in report.summaries
-        ),
-    )
+    rows = [
+        [
+            f"[{each.experiment.name}](#{each.experiment.name})",
+            each.experiment.title,
+            findings.verdict_counts(each, spread),
+        ]
+        for each in report.summaries
+    ]
+    yield table(["experiment", "choice", "result"], rows)
     for each in report.summaries:
         yield from _section(each, spread)
     yield report.origin()
@@ -102,18 +101,11 @@ def _section(summary: ExperimentSummary, spread: Spread) -> Iterator[str]:
         yield experiment.notes
         yield ""
     indices = [tables.COLUMNS.index(name) for name in _COLUMNS]
-    rows = ([line[index].text for index in indices] for line in tables.table(summary))
-    yield from _table(_COLUMNS, rows)
+    rows = [[line[index].text for index in indices] for line in tables.table(summary)]
+    yield table(list(_COLUMNS), rows)
     yield ""
     yield f"![{experiment.title}]({experiment.name}.png)"
     yield ""
-
-
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Parts of SVG pictures: white ground, real text in the reader's fonts."""
+"""Parts of SVG pictures: white background, real text in the reader's fonts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def document(width: float, height: float, title: str, parts: Iterable[str]) -> s
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" font-family="{FONT}">'
     )
-    ground = rect(0, 0, width, height, "#ffffff", radius=8)
-    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *parts, "</svg>", ""])
+    background = rect(0, 0, width, height, "#ffffff", radius=8)
+    return "\n".join([head, f"<title>{escape(title)}</title>", background, *parts, "</svg>", ""])
 
 
 def rect(x: float, y: float, width: float, height: float, fill: str, **options: object) -> str:
@@ -84,11 +84,11 @@ def route(points: Sequence[tuple[float, float]], dashed: bool = False, stroke: s
     length = math.hypot(x2 - x1, y2 - y1)
     dx, dy = (x2 - x1) / length, (y2 - y1) / length
     stops = [*points[:-1], (x2 - 6 * dx, y2 - 6 * dy)]
-    way = " L ".join(f"{x:g} {y:g}" for x, y in stops)
+    path = " L ".join(f"{x:g} {y:g}" for x, y in stops)
     dash = ' stroke-dasharray="4 3"' if dashed else ""
     left, right = (f"{x2 - 8 * dx + side * dy:g} {y2 - 8 * dy - side * dx:g}" for side in (-4, 4))
     return (
-        f'<path d="M {way}" fill="none" stroke="{stroke}" stroke-width="1.3" '
+        f'<path d="M {path}" fill="none" stroke="{stroke}" stroke-width="1.3" '
         f'stroke-linejoin="round"{dash}/><path d="M {left} L {x2:g} {y2:g} L {right} Z" '
         f'fill="{stroke}"/>'
     )

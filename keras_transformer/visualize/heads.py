@@ -93,11 +93,11 @@ def head_statistics(
         for name, value in _role_weights(weights, kind, columns, rows, counted).items()
     )
     mean = float(entropy(weights)[counted].mean())
-    greatest = float(np.log(keys[counted]).mean())
+    maximum = float(np.log(keys[counted]).mean())
     if weight < MIN_WEIGHT:
-        weight, role = 0.0, "diffuse" if mean >= MIN_ENTROPY * greatest else MIXED
+        weight, role = 0.0, "diffuse" if mean >= MIN_ENTROPY * maximum else MIXED
     distance = float(mean_distance(weights)[counted].mean())
-    return HeadStatistics(kind, layer, head, mean, greatest, distance, role, float(weight))
+    return HeadStatistics(kind, layer, head, mean, maximum, distance, role, float(weight))
 
 
 def _key_counts(weights: np.ndarray, kind: AttentionKind) -> np.ndarray:

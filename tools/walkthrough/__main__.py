@@ -1,7 +1,7 @@
 """Generator of the numbers in docs/walkthrough.md: ``python -m tools.walkthrough``.
 
-The sentence goes through the layers and functions of the package one by one; parts that compute
-the same in two ways are compared on the way.
+The sentence passes through the layers and functions of the package one by one. Values that can be
+computed in two ways are compared.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from tools.generated_blocks import table
 from tools.walkthrough.formatting import hexadecimal, matrix, number, pieces, vector
 
 SENTENCE = "I love you."
-NEIGHBOUR = "She is reading a book."  # longer, so that the sentence is padded beside it
+LONGER = "She is reading a book."  # so that the sentence is padded in a batch with it
 SPELLINGS = ("I love you.", " I  love\u00a0you. ", "\uff29 love \uff59\uff4f\uff55.")
 
 
@@ -39,7 +39,7 @@ Sublayer = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Tensor(NamedTuple):
-    """A tensor on the way through a stack."""
+    """An intermediate tensor of a stack of layers."""
 
     layer: str
     part: str
@@ -51,7 +51,7 @@ def text_blocks(tokenizer: Tokenizer) -> dict[str, str]:
     """Return the blocks about text: bytes, normalization, tokens, batch and masks."""
     side = tokenizer.source
     ids = [*side.encode([SENTENCE])[0], END]
-    batch = padded_ids([ids, [*side.encode([NEIGHBOUR])[0], END]])
+    batch = padded_ids([ids, [*side.encode([LONGER])[0], END]])
     plain = normalization.normalizer(space_marks=False)
     spellings = [
         [

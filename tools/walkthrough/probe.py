@@ -1,4 +1,4 @@
-"""Position probe: how much of the position is left in the tensors of each encoder layer.
+"""Linear probe of the position in the tensors of each encoder layer.
 
 Shapes: B batch, S source length, D model width.
 """
@@ -24,8 +24,8 @@ LENGTH = 9
 def probe_block(model: keras.Model, tokenizer: Tokenizer) -> str:
     """Return the accuracy of a linear probe of the position after each encoder layer.
 
-    Beside it stands the same for the self-attention's output alone, without the residual
-    connection that adds its input.
+    The last column is the accuracy for the output of self-attention alone, without the residual
+    connection.
     """
     source = sentences(tokenizer)
     mask = padding_mask(source)
@@ -52,7 +52,7 @@ def sentences(tokenizer: Tokenizer) -> tf.Tensor:
 
 
 def accuracy(features: np.ndarray) -> float:
-    """Return the share of positions that a linear probe names, in the half it has not seen.
+    """Return the accuracy of a linear probe of the position, trained on half of the sentences.
 
     Args:
         features: (B, S, D).
@@ -66,5 +66,5 @@ def accuracy(features: np.ndarray) -> float:
 
 
 def _percent(x: tf.Tensor) -> str:
-    # The last token is END in every sentence, and would give its position away.
+    # The last token is END in every sentence, which would reveal its position.
     return number(100 * accuracy(x.numpy()[:, :-1].astype(np.float64)), 1)

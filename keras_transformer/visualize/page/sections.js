@@ -15,8 +15,8 @@ function headsSection(data, state, update) {
     element(
       "p",
       { className: "note" },
-      "For this sentence, all tokens counted. Entropy in nats: 0 looks at one token; the greatest " +
-        "looks at all alike. Distance: mean of |query position − key position|, in tokens.",
+      "For this sentence, over all tokens. Entropy in nats: 0 if one token has all the weight; the " +
+        "maximum if all have the same. Distance: mean |query position − key position|, in tokens.",
     ),
     element("div", { className: "columns" }, ...tables),
     element(
@@ -29,7 +29,7 @@ function headsSection(data, state, update) {
 }
 
 function headsTable(view, name, state, update) {
-  const titles = ["layer", "head", "role", "entropy", "greatest", "distance"];
+  const titles = ["layer", "head", "role", "entropy", "maximum", "distance"];
   const rows = view.kinds[state.kind].heads.map((each) => {
     const chosen = each.layer === state.layer && each.head === state.head;
     const button = element("button", { type: "button", className: "link" }, `${each.head + 1}`);
@@ -107,8 +107,8 @@ function nextSection(data) {
     element(
       "p",
       { className: "note" },
-      "At each position: the token written, its probability and rank after the tokens before it, " +
-        "and the most probable tokens.",
+      "At each position: the token of the translation, its probability and rank given the tokens " +
+        "before it, and the most probable tokens.",
     ),
     element("div", { className: "columns" }, ...lists),
   );
