@@ -38,7 +38,7 @@ EXPERIMENTS = (
         after="embedding",
         literature="Shaw et al. (2018), WMT14 En-De: 12.5 BLEU without positions, 25.8 with "
         "relative ones. The causal mask still orders the decoder, so BLEU is not 0.",
-        size="A loss of 5 to 15 BLEU is likely; sentences of one fixed pattern lose less.",
+        size="5 to 15 BLEU less is likely; the effect is smaller if sentences have one pattern.",
     ),
     Experiment(
         name="positions",
@@ -104,4 +104,4 @@ EXPERIMENTS = (
         size="The paper's difference of 0.4 BLEU a halving is below the spread of seeds here.",
     ),
 )
-"""Attention and positions."""
+"""Experiments about attention and positions."""

@@ -35,8 +35,8 @@ EXPERIMENTS = (
         "networks on characters reach those on subwords, at a multiple of the time.",
         size="Losses are compared per character of the reference.",
         per_character=True,
-        notes="A token is shorter in a small vocabulary: the horizontal axis counts characters. "
-        "Characters have batches of four times the tokens, about as many sentences.",
+        notes="Tokens of a small vocabulary are shorter, so the horizontal axis counts characters. "
+        "Batches of characters have four times the tokens, for about as many sentences.",
     ),
     Experiment(
         name="beam",
@@ -69,4 +69,4 @@ EXPERIMENTS = (
         notes="The weights are those of the baseline; nothing is trained.",
     ),
 )
-"""Vocabulary and search."""
+"""Experiments about vocabulary and search."""

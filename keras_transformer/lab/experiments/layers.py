@@ -7,12 +7,12 @@ from keras_transformer.lab.experiment import Default, Experiment, Times, Variant
 _ABLATION = "model.ablation"
 _POST = {"model.norm": "post"}
 
-# Options that a recurrent network has no use for, and refuses.
+# Options that the recurrent model refuses.
 _NOT_RECURRENT = (
     *("norm", "heads", "d_key", "d_value", "d_ff", "attention_dropout", "feed_forward_dropout"),
     *("positions", "max_positions", "attention", "ablation"),
 )
-# As in the preset rnn: about as many parameters.
+# As in the preset rnn: about as many parameters as the baseline.
 _LSTM = dict.fromkeys((f"model.{name}" for name in _NOT_RECURRENT), Default()) | {
     "model.architecture": "recurrent",
     "model.encoder_layers": 1,
@@ -44,7 +44,7 @@ EXPERIMENTS = (
         after="LayerNorm(Sublayer(x))",
         literature="Dong et al. (2021): without skip connections and feed-forward networks the "
         "output of self-attention tends to rank 1, doubly exponentially in depth.",
-        size="One layer of each may still learn.",
+        size="A network of 1 + 1 layers may still learn.",
         plots=("curves", "ranks"),
     ),
     Experiment(
@@ -86,7 +86,7 @@ EXPERIMENTS = (
         literature="Shen et al. (2020): batch statistics of text fluctuate, and BLEU is below "
         "that of LayerNorm on IWSLT14 and WMT14. In the decoder, statistics over positions also "
         "show the future during training.",
-        size="Training loss fine and inference worse is the sign to look for.",
+        size="The sign to look for: a good training loss, but worse translations.",
         plots=("curves", "activations"),
     ),
     Experiment(
@@ -111,7 +111,7 @@ EXPERIMENTS = (
         after="nothing: attention only",
         literature="Pires et al. (2023), WMT22 En-De, big: 35.6 BLEU; none in the encoder 34.7, "
         "none in the decoder 35.2, none at all 33.5 with 56 % of the parameters.",
-        size="A loss of 1 to 3 BLEU is likely; four layers bring the parameters nearer.",
+        size="1 to 3 BLEU less is likely; four layers have nearly as many parameters.",
     ),
     Experiment(
         name="untied-embeddings",
@@ -153,4 +153,4 @@ EXPERIMENTS = (
         plots=("curves", "length"),
     ),
 )
-"""Parts of a layer, embeddings, architecture."""
+"""Experiments about layers, embeddings and architecture."""

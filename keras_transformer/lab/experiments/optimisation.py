@@ -8,7 +8,8 @@ from keras_transformer.lab.experiment import BASELINE, Experiment, Times, Varian
 
 _POST = {"model.norm": "post"}
 _NO_WARMUP = {"train.warmup": "none"}
-# The rate is factor / sqrt(d_model ...): half the width needs the factor sqrt(1/2) for one peak.
+# The rate is proportional to factor / sqrt(d_model): at half the width `_grid` scales the factor
+# by sqrt(1/2) for the same peak rate.
 _DEEP: dict[str, Any] = {
     "model.encoder_layers": 12,
     "model.decoder_layers": 12,
@@ -18,40 +19,40 @@ _DEEP: dict[str, Any] = {
 _RATES = {"¼ rate": 0.25, "½ rate": 0.5, "rate": 1.0}
 
 
-def _grid(base: dict[str, Any], scale: float, whole: str) -> tuple[Variant, ...]:
+def _grid(base: dict[str, Any], scale: float, reference: str) -> tuple[Variant, ...]:
     """Return both orders × three rates × with and without warm-up.
 
     Args:
         base: Changes of all variants.
-        scale: Factor of the baseline's rate.
-        whole: Name of the variant with Pre-LN, the whole rate and warm-up.
+        scale: Multiplier of the baseline's learning rate factor.
+        reference: Name of the variant with Pre-LN, the full rate and warm-up.
     """
     found = []
     for norm in ("pre", "post"):
         for rate, factor in _RATES.items():
             for warmup in ("linear", "none"):
-                steady = norm == "pre" or (factor < 1 and warmup == "linear")
+                stable = norm == "pre" or (factor < 1 and warmup == "linear")
                 name = f"{norm.title()}-LN, {rate}, {'' if warmup == 'linear' else 'no '}warm-up"
                 changes = base | {
                     "model.norm": norm,
                     "train.learning_rate_factor": Times(scale * factor),
                     "train.warmup": warmup,
                 }
-                expected = "open" if steady else "lower"
-                against = BASELINE if name == whole or not base else whole
+                expected = "open" if stable else "lower"
+                against = BASELINE if name == reference or not base else reference
                 found.append(Variant(name, changes, expected, against))  # type: ignore[arg-type]
     return tuple(found)
 
 
 def _batch(name: str, factor: float) -> Variant:
-    """Return a variant with other batches, with an equal rate at each number of tokens."""
+    """Return a variant with another batch size, and the same rate at each number of tokens."""
     steps = 1 / factor
     changes = {
         "train.batch_tokens": Times(factor),
         "train.max_steps": Times(steps),
         "train.warmup_steps": Times(steps),
         "train.checkpoint_every": Times(steps),
-        # factor / sqrt(warmup_steps): the peak stays where both shrink.
+        # The peak rate is proportional to factor / sqrt(warmup_steps).
         "train.learning_rate_factor": Times(steps**0.5),
     }
     return Variant(name, changes, "open")
@@ -129,7 +130,7 @@ EXPERIMENTS = (
         literature="The paper's Table 3 (D): dropout 0: 24.6 BLEU; 0.1: 25.8; 0.2: 25.5. Araabi "
         "and Monz (2020): tuned against default settings up to +7.3 BLEU on small parts of "
         "IWSLT14.",
-        size="Small corpora want more dropout, short runs less.",
+        size="Small corpora need more dropout, short runs less.",
     ),
     Experiment(
         name="beta-2",
@@ -165,8 +166,8 @@ EXPERIMENTS = (
         after="B/4 to 2 B tokens a batch, as many tokens in all",
         literature="Popel and Bojar (2018) advise batches as large as memory allows, on tens of "
         "millions of pairs. At a fixed number of tokens smaller batches make more updates.",
-        size="The rate is the same at each number of tokens, and few updates may be too few.",
+        size="The rate is the same at each number of tokens, but there may be too few updates.",
         notes="Compare at equal tokens, on the horizontal axis, not at equal steps.",
     ),
 )
-"""Warm-up, rates, regularisation, batches."""
+"""Experiments about optimisation and regularisation."""

@@ -45,7 +45,7 @@ EXPERIMENTS = (
         "25.8, 32: 25.4. (B) d_k 16: 25.1, 32: 25.4. (C) N 2: 23.7, 4: 25.3, 8: 25.5; d_model "
         "256: 24.5, 1,024: 26.0; d_ff 1,024: 25.4, 4,096: 26.2. (D) dropout 0: 24.6, 0.2: 25.5; "
         "ε 0: 25.3, 0.2: 25.7. (E) learned positions 25.7.",
-        size="Larger networks need more data and steps: the order of (C) may flatten or turn.",
+        size="Larger networks need more data and steps: differences in (C) may vanish or reverse.",
         plots=("scores",),
     ),
 )
