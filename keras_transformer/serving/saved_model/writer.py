@@ -52,6 +52,8 @@ class SavedModelWriter:
             LintError: TensorFlow Serving would refuse it.
         """
         signatures = self._module.signatures
+        for function in signatures.values():
+            function.get_concrete_function()  # keeps the trace; save would drop its own
         try:
             tf.saved_model.save(self._module, str(folder), signatures=signatures)
         except tf.errors.OpError as error:  # such as a full disk
