@@ -47,6 +47,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _run(wanted: Request, options: Options) -> list[str]:
     """Finish all runs; return the names of those that failed."""
+    from keras_transformer import system
     from keras_transformer.lab import record
     from keras_transformer.lab.jobs import corpus, jobs
     from keras_transformer.lab.results import Results
@@ -56,6 +57,7 @@ def _run(wanted: Request, options: Options) -> list[str]:
     found = corpus(wanted.baseline)
     all_jobs = jobs(wanted.experiments, wanted.baseline, wanted.seeds, found)
     record.write(wanted.results, wanted.baseline, found)
+    wanted.folder.mkdir(parents=True, exist_ok=True)
     laboratory = Laboratory(
         wanted.folder,
         Results(wanted.results),
@@ -64,7 +66,8 @@ def _run(wanted: Request, options: Options) -> list[str]:
         clean=bool(options.own.clean),
         measure_again=bool(options.own.measure_again),
     )
-    return laboratory.run(all_jobs)
+    with system.lock(wanted.folder):
+        return laboratory.run(all_jobs)
 
 
 def _report(wanted: Request) -> None:

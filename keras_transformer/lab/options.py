@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_transformer import builtin_models
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number, merged
 from keras_transformer.config import Config, ConfigError, from_dict
@@ -94,6 +95,7 @@ def request(options: Options) -> Request:
     own = options.own
     experiments = [_experiment(name) for name in dict.fromkeys(own.experiments or TABLE.by_name)]
     folder = Path(own.to)
+    builtin_models.refuse_writing(folder, "--to")
     return Request(
         experiments=experiments,
         baseline=_baseline(options),
@@ -105,7 +107,7 @@ def request(options: Options) -> Request:
 
 def _experiment(name: str) -> Experiment:
     if name not in TABLE.by_name:
-        raise UsageError(unknown_message(name, "experiment", list(TABLE.by_name)))
+        raise UsageError(unknown_message(name, "experiment", list(TABLE.by_name), "--list"))
     return TABLE.by_name[name]
 
 

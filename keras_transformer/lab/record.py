@@ -9,14 +9,14 @@ from typing import Any
 from keras_transformer import system
 from keras_transformer.config import Config, from_dict
 from keras_transformer.lab.jobs import Corpus, differences
-from keras_transformer.lab.results import FORMAT, ResultError
+from keras_transformer.lab.results import FORMAT, ResultError, Results
 
 FILE = "laboratory.json"
 _PATHS = ("data.train", "data.dev")  # of one machine
 
 
 def write(folder: Path, baseline: Config, corpus: Corpus) -> None:
-    """Write the record of a new folder of results, or check that of an earlier call.
+    """Write the record of a folder without results, or check that of an earlier call.
 
     Raises:
         ResultError: The results there belong to another baseline or corpus.
@@ -24,7 +24,7 @@ def write(folder: Path, baseline: Config, corpus: Corpus) -> None:
     """
     values = _values(baseline, corpus)
     path = folder / FILE
-    if not path.exists():
+    if not path.exists() or not len(Results(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         system.write_json(path, values)
         return
@@ -54,6 +54,8 @@ def read(folder: Path) -> tuple[Config, Corpus]:
         ResultError: There is no record, or it is damaged.
     """
     path = folder / FILE
+    if not path.exists():
+        raise ResultError(f"{folder}: expected results of a laboratory, found none yet")
     stored = _read(path)
     values: dict[str, dict[str, Any]] = {}
     for name, value in stored["baseline"].items():

@@ -21,6 +21,7 @@ from keras_transformer.errors import UserError
 from keras_transformer.lab.jobs import Corpus, Job, by_training, data_key
 from keras_transformer.lab.results import Results
 from keras_transformer.run import CONFIG, Run
+from keras_transformer.stop_signals import end_with_parent
 
 GRACE = 60.0
 """Seconds that a stopped training has to save, before it is killed."""
@@ -161,7 +162,8 @@ def _without_curves(values: dict[str, Any]) -> dict[str, Any]:
 def _call(words: Sequence[str], output: Path) -> int:
     """Run a module; its messages go to ``output`` too. Return its status.
 
-    A stop signal to this process is passed on, and the module has time to save.
+    A stop signal to this process is passed on, and the module has time to save. On Linux it is
+    stopped too when this process is killed.
     """
     with output.open("ab") as log, _stopped_with_parent() as processes:
         process = subprocess.Popen(
@@ -170,6 +172,7 @@ def _call(words: Sequence[str], output: Path) -> int:
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C reaches the laboratory, which passes it on
+            preexec_fn=end_with_parent if sys.platform == "linux" else None,
         )
         processes.append(process)
         return process.wait()

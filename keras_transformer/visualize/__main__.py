@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from keras_transformer.cli.main import run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number, build_parser, load_config
-from keras_transformer.cli.trained_model import add_run, load_translator
+from keras_transformer.cli.trained_model import add_run, load_translator, run_path
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.validation import between
 from keras_transformer.visualize.files import EXTENSIONS, create_folder, save_pictures
@@ -51,10 +51,11 @@ def main(argv: Sequence[str]) -> None:
     _add_options(parser)
     options = load_config(parser, argv)
     _check(options.own)
-    folder = Path(options.own.to)
-    create_folder(folder)  # a mistake is told before the slow import
     if options.own.model:
         require_installed("--model", ["matplotlib"])
+    _check_runs(options)  # before the slow import
+    folder = Path(options.own.to)
+    create_folder(folder)
     translator = load_translator(_of_run(options, options.own.run))
     paths = _draw_model(translator, options.own, folder) if options.own.model else []
     if options.own.sentence is not None:
@@ -65,6 +66,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _add_options(parser: Parser) -> None:
     add_run(parser)
+    parser.texts = ("sentence", "target", "compare", "words")
     add = parser.add_argument
     add("sentence", nargs="?", help="Sentence of the source language.")
     add("--target", metavar="TEXT", help="Translation to force; left out: the model's own.")
@@ -101,6 +103,15 @@ def _check(own: Namespace) -> None:
         raise UsageError("expected --compare or --compare_run, not both")
     if own.words and not own.model:
         raise UsageError("--words belongs to --model, which is missing")
+
+
+def _check_runs(options: Options) -> None:
+    """Refuse runs without weights, before anything is written."""
+    from keras_transformer.run import Run
+
+    Run.open(run_path(options)).check_weights()
+    if options.own.compare_run is not None:
+        Run.open(options.own.compare_run).check_weights()
 
 
 def _of_run(options: Options, run: str | None) -> Options:

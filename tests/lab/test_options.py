@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from keras_transformer.cli.options import build_parser, load_config
@@ -63,3 +65,23 @@ def test_mistakes_end_with_one_line(
 ) -> None:
     assert command.main(words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nonsense"], "unknown experiment nonsense (--list lists them)"),
+        (["heads", "--to", "builtin:phrasebook"], "choose another --to"),
+    ],
+)
+def test_mistakes_leave_nothing(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command.main(words) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from keras_transformer import system
 from keras_transformer.config import from_dict
-from keras_transformer.lab import record, runner
+from keras_transformer.errors import UserError
+from keras_transformer.lab import record, run_values, runner
 from keras_transformer.lab.experiment import Experiment, Variant
-from keras_transformer.lab.jobs import Corpus, Job, corpus, jobs
+from keras_transformer.lab.jobs import Corpus, Job, corpus, job, jobs
 from keras_transformer.lab.results import ResultError, Results
 from keras_transformer.lab.runner import Laboratory
 from keras_transformer.run import Run
@@ -176,7 +179,9 @@ def test_clean_and_measure_again(tmp_path: Path, text: dict[str, Any], scripted:
 
 def test_results_of_another_baseline_or_corpus_are_refused(tmp_path: Path) -> None:
     base = from_dict({"model": {"heads": 4}, "data": {"train": "/here/train", "dev": "/here/val"}})
+    record.write(tmp_path, base, Corpus("a mistyped corpus", "nothing"))  # there is no result yet
     record.write(tmp_path, base, Corpus("m30k/train", "abc"))
+    Results(tmp_path).add(job("mine", base, base, 1, Corpus("m30k/train", "abc")), result())
     record.write(tmp_path, base, Corpus("m30k/train", "abc"))
     assert "/here" not in (tmp_path / record.FILE).read_text()
     read, found = record.read(tmp_path)
@@ -189,6 +194,28 @@ def test_results_of_another_baseline_or_corpus_are_refused(tmp_path: Path) -> No
     (tmp_path / record.FILE).write_text("[]")
     with pytest.raises(ResultError, match="expected the record of a laboratory's results"):
         record.read(tmp_path)
+    with pytest.raises(ResultError, match="none: expected results of a laboratory, found none yet"):
+        record.read(tmp_path / "none")
+
+
+def test_a_run_that_ends_between_two_lines_of_its_log_has_tokens(
+    tmp_path: Path, text: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = from_dict({"model": {"d_model": 16, "heads": 4, "d_ff": 16}, "data": text})
+    run, prepared = Run.create(tmp_path / "run", config, lambda line: None)
+    (run.path / "steps.jsonl").write_text("")
+    point = {"event": "checkpoint", "step": 1, "dev_loss": 5.0, "dev_perplexity": 100.0}
+    (run.path / "metrics.jsonl").write_text(json.dumps(point) + "\n")
+    start = {"nll_per_token": 6.0, "ln_vocabulary": 5.7}
+    monkeypatch.setattr(run_values.measurements, "measure", lambda run: start)
+    monkeypatch.setattr(run_values, "run_parameters", lambda run: 1)
+
+    found = run_values.of_run(run)
+
+    assert found["steps"] == found["curve"][0]["step"] == 1
+    # All pairs fit into one batch.
+    tokens = int(prepared.train.target_lengths.sum())
+    assert found["target_tokens"] == found["curve"][0]["target_tokens"] == tokens
 
 
 SIZES = (
@@ -240,6 +267,35 @@ def test_a_real_laboratory_is_interrupted_and_continued(
     assert tokens[-1] == found["target_tokens"]
     assert len(found["measurements"]) > 2
     assert (folder / "report.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_killed_laboratory_ends_its_training_and_lets_no_other_one_in_before(
+    tmp_path: Path, text: dict[str, Any]
+) -> None:
+    folder = tmp_path / "lab"
+    options = ("no-positions", "--seeds", "1", "--steps", "100000")
+    process = start(text, folder, *options)
+    deadline = time.monotonic() + 300
+    while not list(folder.glob("runs/*/checkpoints/*.index")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    second = start(text, folder, *options)
+    assert "in use by another process" in second.communicate(timeout=120)[1]
+    assert second.returncode == 2
+
+    process.kill()
+    process.communicate(timeout=60)
+
+    [run] = (folder / "runs").iterdir()
+    while True:  # the training saves and ends
+        with contextlib.suppress(UserError), system.lock(run):
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert "saved" in (run / "log.txt").read_text()
 
 
 @pytest.mark.slow

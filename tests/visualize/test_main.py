@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from keras_transformer.visualize import __main__ as command
-from keras_transformer.visualize import attention_view
+from keras_transformer.visualize import attention_view, comparison
 from tests.visualize.made_up import view
 
 
@@ -19,6 +20,7 @@ from tests.visualize.made_up import view
 def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return the command with made-up views in place of a model's."""
     monkeypatch.setattr(command, "load_translator", lambda options: None)
+    monkeypatch.setattr(command, "_check_runs", lambda options: None)
     monkeypatch.setattr(attention_view, "attention", lambda *given, **options: view())
     return command.main
 
@@ -36,6 +38,9 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         (["a", "--top_k", "0"], "top_k"),
         (["a", "--format", "gif"], "format"),
         (["a"], "--run DIR is missing"),
+        (["a", "--run", "none"], "none: expected a run folder"),
+        (["a", "--run", "builtin:phrasebook", "--compare_run", "none"], "none: expected a run"),
+        (["a", "--run", "builtin:phrasebook", "--to", "builtin:mine"], "choose another --to"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -49,6 +54,7 @@ def test_mistakes_are_one_line(
 
     assert command.main(words) == 2
     assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_a_file_is_refused(
@@ -59,6 +65,13 @@ def test_a_folder_that_is_a_file_is_refused(
     assert main(["a", "--to", str(tmp_path / "file")]) == 2
     assert "cannot be created" in capsys.readouterr().err
     assert (tmp_path / "file").read_text("utf-8") == "mine"
+
+
+def test_a_sentence_may_begin_with_an_address(main: Callable[..., int], tmp_path: Path) -> None:
+    words = ["https://example.org/ is here.", "--to", str(tmp_path), "--compare", "http://a b"]
+    with mock.patch.object(comparison, "compare") as compare:
+        compare.return_value.save.return_value = []
+        assert main(words) == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
