@@ -63,8 +63,12 @@ def refuse_writing(run: Path | str, option: str = "--run") -> None:
     Raises:
         BuiltinModelError: ``run`` stands for a built-in model.
     """
+    if is_builtin(run) and option != "--run":
+        raise BuiltinModelError(
+            f"{run}: a built-in model cannot be changed; choose another {option}"
+        )
     if is_builtin(run):
         raise BuiltinModelError(
-            f"{run}: a built-in model cannot be changed; choose another {option}, and train it "
+            f"{run}: a built-in model cannot be changed; choose another --run, and train it "
             f"further with --init_from {PREFIX}NAME"
         )

@@ -17,6 +17,8 @@ from keras_transformer.lab.experiments import TABLE
 from keras_transformer.validation import MAX_STEPS, between, check_number, unknown_message
 
 MAX_SEEDS = 1_000
+STEPS_OF_MINUTES = 10_000_000
+"""Steps with --minutes: more than a run makes; a variant may multiply them."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def _baseline(options: Options) -> Config:
         shortcuts["train"]["max_steps"] = own.steps
     if own.minutes is not None:
         check_number(own.minutes, "--minutes", between(0.01, MAX_STEPS))
-        shortcuts["train"] |= {"max_minutes": own.minutes, "max_steps": MAX_STEPS}
+        shortcuts["train"] |= {"max_minutes": own.minutes, "max_steps": STEPS_OF_MINUTES}
     for section, fields in shortcuts.items():
         for name in fields:
             if name in options.given.get(section, {}) and name != "max_steps":

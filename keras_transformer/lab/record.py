@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer import system
-from keras_transformer.config import Config, from_dict
+from keras_transformer.config import Config, ConfigError, from_dict
 from keras_transformer.lab.jobs import Corpus, differences
 from keras_transformer.lab.results import FORMAT, ResultError, Results
 
 FILE = "laboratory.json"
+_FIELDS = {"corpus": str, "name": str, "baseline": dict}
 _PATHS = ("data.train", "data.dev")  # of one machine
 
 
@@ -61,7 +62,10 @@ def read(folder: Path) -> tuple[Config, Corpus]:
     for name, value in stored["baseline"].items():
         section, _, field = name.partition(".")
         values.setdefault(section, {})[field] = value
-    return from_dict(values), Corpus(stored["name"], stored["corpus"])
+    try:
+        return from_dict(values), Corpus(stored["name"], stored["corpus"])
+    except ConfigError as error:
+        raise ResultError(f"{path}: {error}") from error
 
 
 def _values(baseline: Config, corpus: Corpus) -> dict[str, Any]:
@@ -78,7 +82,9 @@ def _values(baseline: Config, corpus: Corpus) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = json.loads(system.read_text(path))
-        if stored["format"] == FORMAT and {"corpus", "name", "baseline"} <= stored.keys():
+        if stored["format"] == FORMAT and all(
+            isinstance(stored[name], kind) for name, kind in _FIELDS.items()
+        ):
             return stored
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(

@@ -10,6 +10,7 @@ from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.config import SECTIONS
 from keras_transformer.lab import __main__ as command
 from keras_transformer.lab.experiments import TABLE
+from keras_transformer.lab.jobs import Corpus, jobs
 from keras_transformer.lab.options import Request, add_options, request
 
 
@@ -85,3 +86,13 @@ def test_mistakes_leave_nothing(
     assert command.main(words) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_experiment_has_variants_with_minutes() -> None:
+    wanted = read("--minutes", "0.05")
+    assert wanted.baseline.train.max_minutes == 0.05
+    corpus = Corpus("a", "b")
+    assert {
+        each.config.train.max_minutes
+        for each in jobs(wanted.experiments, wanted.baseline, 1, corpus)
+    } == {0.05}

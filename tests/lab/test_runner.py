@@ -191,11 +191,28 @@ def test_results_of_another_baseline_or_corpus_are_refused(tmp_path: Path) -> No
     other = from_dict({"model": {"heads": 2, "d_ff": 64}}, base)
     with pytest.raises(ResultError, match="model.d_ff default, got 64; model.heads 4, got 2"):
         record.write(tmp_path, other, Corpus("m30k/train", "abc"))
-    (tmp_path / record.FILE).write_text("[]")
-    with pytest.raises(ResultError, match="expected the record of a laboratory's results"):
+    for text in ("[]", '{"format": 1, "corpus": "a", "name": "b", "baseline": [1]}'):
+        (tmp_path / record.FILE).write_text(text)
+        with pytest.raises(ResultError, match="expected the record of a laboratory's results"):
+            record.read(tmp_path)
+    values = {"format": 1, "corpus": "a", "name": "b", "baseline": {"model.nothing": 1}}
+    (tmp_path / record.FILE).write_text(json.dumps(values))
+    with pytest.raises(ResultError, match=r"laboratory.json: model.nothing: expected"):
         record.read(tmp_path)
     with pytest.raises(ResultError, match="none: expected results of a laboratory, found none yet"):
         record.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"curve": "x"}, {"measurements": [1]}, {"name": None}, {"overrides": []}]
+)
+def test_a_result_of_other_parts_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    base = from_dict({})
+    path = Results(tmp_path).add(job("mine", base, base, 1, Corpus("a", "b")), result())
+    assert len(Results(tmp_path)) == 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ResultError, match="other JSON; remove the file"):
+        Results(tmp_path)
 
 
 def test_a_run_that_ends_between_two_lines_of_its_log_has_tokens(
