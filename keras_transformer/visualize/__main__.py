@@ -50,6 +50,7 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("visualize", MANUAL, ["search"])
     _add_options(parser)
     options = load_config(parser, argv)
+    options.own.sentence = _sentence(options.own.words_of_sentence)
     _check(options.own)
     if options.own.model:
         require_installed("--model", ["matplotlib"])
@@ -66,9 +67,15 @@ def main(argv: Sequence[str]) -> None:
 
 def _add_options(parser: Parser) -> None:
     add_run(parser)
-    parser.texts = ("sentence", "target", "compare", "words")
+    parser.texts = ("words_of_sentence", "target", "compare", "words")
     add = parser.add_argument
-    add("sentence", nargs="?", help="Sentence of the source language.")
+    add(
+        "words_of_sentence",
+        nargs="*",
+        default=[],
+        metavar="SENTENCE",
+        help="Sentence of the source language, in quotes.",
+    )
     add("--target", metavar="TEXT", help="Translation to force; left out: the model's own.")
     add("--to", metavar="FOLDER", default="pictures", help="Folder of the files.")
     add("--compare", metavar="SENTENCE", help="Second sentence, drawn beside the first.")
@@ -87,6 +94,13 @@ def _add_options(parser: Parser) -> None:
         help="Format of the pictures. Text in SVG stays text.",
     )
     add_number(parser, "top_k", _TOP_K, help="Next tokens listed at each position.", default=5)
+
+
+def _sentence(words: Sequence[str] | None) -> str | None:
+    """Return the sentence; a forgotten pair of quotes makes several words of it."""
+    if words and len(words) > 1:
+        raise UsageError(f'expected one sentence in quotes, such as "{" ".join(words)}"')
+    return words[0] if words else None
 
 
 def _check(own: Namespace) -> None:

@@ -31,6 +31,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         ([], "a sentence is missing"),
         (["--target", "x"], "a sentence is missing"),
         (["--model", "--compare", "x"], "--compare belongs to a sentence"),
+        (["I", "love"], 'expected one sentence in quotes, such as "I love"'),
         ([" "], "sentence: expected text, got ' '"),
         (["a", "--target", ""], "target: expected text, got ''"),
         (["a", "--compare", "b", "--compare_run", "r"], "not both"),
