@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +28,8 @@ BAD_BATCH = "bad_batch.json"
 """File of a run whose loss or gradient is not finite, with the step."""
 TRAINED = "trained.json"
 """File of a run that is trained, or has diverged."""
+MEASURED = "measured.json"
+"""File of a run with its measurements, until they are in the results."""
 BULKY = ("checkpoints", "best")
 """Parts of a run folder that no later job needs."""
 
@@ -133,15 +134,15 @@ class Laboratory:
     def _measured(self, path: Path, group: Sequence[Job]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Measure a trained run; return values of the run, and of the search of each job."""
         searches = {job.key: to_dict(job.config)["search"] for job in group}
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
-            output = Path(place) / "measured.json"
-            words = ["keras_transformer.lab.measure", str(path), str(output), json.dumps(searches)]
-            if all(job.searches_only for job in group):
-                words.append("--search_only")
-            status = _call(words, path / "output.txt")
-            if status:
-                raise Failure(f"{path}: measuring ended with status {status}: see output.txt there")
-            values = json.loads(system.read_text(output))
+        output = path / MEASURED  # a kill leaves it; the next call replaces it
+        words = ["keras_transformer.lab.measure", str(path), str(output), json.dumps(searches)]
+        if all(job.searches_only for job in group):
+            words.append("--search_only")
+        status = _call(words, path / "output.txt")
+        if status:
+            raise Failure(f"{path}: measuring ended with status {status}: see output.txt there")
+        values = json.loads(system.read_text(output))
+        output.unlink()
         return values["run"], values["finals"]
 
 

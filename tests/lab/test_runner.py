@@ -165,6 +165,8 @@ def test_clean_and_measure_again(tmp_path: Path, text: dict[str, Any], scripted:
     laboratory, wanted = make(tmp_path, text)
     laboratory.run(wanted[:1])
     [path] = (tmp_path / "lab" / "runs").iterdir()
+    assert {each.name for each in (tmp_path / "lab").iterdir()} == {"runs", "data", "results"}
+    assert not (path / "measured.json").exists()
     for name in ("checkpoints", "best"):
         (path / name).mkdir()
     scripted.calls.clear()

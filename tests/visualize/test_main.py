@@ -132,3 +132,11 @@ def test_a_recurrent_model_has_cross_attention_only(tmp_path: Path) -> None:
     assert only.parts == ["cross"]
     assert {each.part for each in only.heads()} == {"cross"}
     assert '"encoder":{"rows"' not in only.page()
+
+
+def test_the_help_shows_no_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Sentence of the source language, in quotes. options:" in text
