@@ -101,7 +101,8 @@ class Run:
             The run and its prepared data.
 
         Raises:
-            RunError: ``path`` exists already, and is not an empty folder.
+            RunError: ``path`` exists already, and is not an empty folder; or the weights of
+                ``init_from`` are missing, damaged, or of another architecture or tokenizer.
             FileError: Another process is creating the run, or the disk cannot be written.
             ChangedDataError: The data in ``prepared_in`` were prepared from something else.
             ConfigError: ``config`` describes another architecture or vocabulary than
@@ -116,6 +117,8 @@ class Run:
             tokenizer = init_from.tokenizer()
             log(f"tokenizer: that of {origin}, vocabulary size {tokenizer.source.size}")
         _check_free(path)
+        if init_from is not None:
+            init_from.model()  # a run with a copy of damaged weights could never be trained
         with system.atomic_folder(path, last=CONFIG) as partial:
             prepared = prepare(config.data, partial, log, tokenizer, prepared_in)
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))

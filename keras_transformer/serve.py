@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -62,6 +63,7 @@ def main(argv: Sequence[str]) -> None:
     require_installed("the local server", ["starlette", "uvicorn", "prometheus_client"])
     _log_to_stderr()
     from keras_transformer.server.app import Service, listen, serve
+    from keras_transformer.server.servable import load
 
     listener = listen(settings.host, settings.port)
     if folder is None:
@@ -78,7 +80,9 @@ def main(argv: Sequence[str]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     with _versions(folder) as versions:
-        service = Service(versions, settings, labels, log_requests=log_requests)
+        # Somebody who tries the model waits for the page, and then for one kind of request only.
+        loader = functools.partial(load, warm_up=not _is_builtin(folder))
+        service = Service(versions, settings, labels, loader, log_requests=log_requests)
         finished = asyncio.run(serve(service, listener))
     if not finished:
         # A thread that still runs the model would keep the process alive.
@@ -134,6 +138,7 @@ def build_parser() -> Parser:
         help="Folder with the versions of a model, or builtin:phrasebook.",
     )
     add_fields(parser, Settings)
+    parser.texts = ("upstream",)
     parser.add_argument(
         "--label",
         action="append",

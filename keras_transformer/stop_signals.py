@@ -1,7 +1,9 @@
-"""Stop signals: their numbers, and handlers that are set for a time."""
+"""Stop signals: their numbers, handlers for a time, and the end of a parent process."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +14,8 @@ REPEATED_SIGNALS = ("SIGHUP", "SIGXCPU")
 When a terminal closes, the kernel and the shell both send SIGHUP. Past the limit on processor
 time, SIGXCPU comes every second.
 """
+
+_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 def stop_signals() -> list[signal.Signals]:
@@ -36,3 +40,9 @@ def restore_handlers(handlers: Mapping[int, Any]) -> None:
     for number, handler in handlers.items():
         if handler is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+def end_with_parent() -> None:
+    """Ask for SIGTERM when the parent process is killed; for ``preexec_fn`` on Linux."""
+    with contextlib.suppress(AttributeError, OSError):  # a C library without prctl
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

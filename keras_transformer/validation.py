@@ -130,13 +130,14 @@ def check_number(value: float | None, name: str, valid: Range) -> None:
     require(value is None or valid.accepts(value), name, valid.expected, value)
 
 
-def unknown_message(name: str, kind: str, names: Sequence[str]) -> str:
+def unknown_message(name: str, kind: str, names: Sequence[str], listed_by: str = "--help") -> str:
     """Return the message for an unknown option or field, with similar valid ones.
 
     Args:
         name: As written by the user.
         kind: "option" or "field".
         names: The valid ones, without dashes.
+        listed_by: The option that lists them.
     """
     name = format_name(name)
     bare = name.removeprefix("--")
@@ -145,7 +146,7 @@ def unknown_message(name: str, kind: str, names: Sequence[str]) -> str:
     near = same_field or difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
     prefix = "--" if kind == "option" else ""
     hint = f"; did you mean {' or '.join(prefix + valid for valid in near)}?" if near else ""
-    return f"unknown {kind} {name}{hint or ' (--help lists them)'}"
+    return f"unknown {kind} {name}{hint or f' ({listed_by} lists them)'}"
 
 
 def check_fields(config: DataclassInstance, section: str = "") -> None:

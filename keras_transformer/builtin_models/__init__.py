@@ -53,12 +53,20 @@ def display_name(folder: Path) -> str:
     return f"{PREFIX}{folder.name}" if is_builtin(folder) else str(folder)
 
 
-def refuse_writing(run: Path | str) -> None:
-    """Refuse a built-in model where a run is to be created or continued.
+def refuse_writing(run: Path | str, option: str = "--run") -> None:
+    """Refuse a built-in model where files are to be written.
+
+    Args:
+        run: A path or the name of a built-in model.
+        option: The option that holds it, for the message.
 
     Raises:
         BuiltinModelError: ``run`` stands for a built-in model.
     """
+    if is_builtin(run) and option != "--run":
+        raise BuiltinModelError(
+            f"{run}: a built-in model cannot be changed; choose another {option}"
+        )
     if is_builtin(run):
         raise BuiltinModelError(
             f"{run}: a built-in model cannot be changed; choose another --run, and train it "

@@ -27,6 +27,8 @@ class Parser(ArgumentParser):
     """A parser that knows which sections of the configuration are among its options."""
 
     sections: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    """Options whose values are never paths of this machine, such as sentences."""
 
     @property
     def own(self) -> Values:
@@ -248,7 +250,7 @@ def parse(parser: Parser, argv: Sequence[str], defaults: bool = True) -> Namespa
 
 def _refuse_remote(parser: Parser, found: Namespace) -> None:
     """Refuse addresses of remote files; the sections of the configuration check their own."""
-    own = parser.own.keys() - {"upstream"}  # the address of a server
+    own = parser.own.keys() - set(parser.texts)
     for action in compat.actions(parser):
         if action.dest in own:
             value = found.get(action.dest)

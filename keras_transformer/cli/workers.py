@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -15,14 +14,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.stop_signals import REPEATED_SIGNALS, restore_handlers, stop_signals
+from keras_transformer.stop_signals import (
+    REPEATED_SIGNALS,
+    end_with_parent,
+    restore_handlers,
+    stop_signals,
+)
 from keras_transformer.system import core_count
 
 GRACE = 20.0
 """Seconds that workers have to save and exit before they are killed."""
 USAGE = 2
 """Exit status of a user's mistake, which a restart would only repeat."""
-_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
@@ -137,14 +140,8 @@ def _start(words: Sequence[str], addresses: list[str], index: int) -> subprocess
         [sys.executable, "-m", "keras_transformer.train", *words],
         env=environment | os.environ | {"TF_CONFIG": json.dumps(task)},
         start_new_session=True,  # Ctrl-C reaches the launcher, which passes it on
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        preexec_fn=end_with_parent if sys.platform == "linux" else None,
     )
-
-
-def _end_with_parent() -> None:
-    """Ask for SIGTERM when the launcher is killed."""
-    with contextlib.suppress(AttributeError, OSError):  # a C library without prctl
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:

@@ -64,7 +64,7 @@ class ManualFormatter(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter
     """
 
     def _expand_help(self, action: argparse.Action) -> str:
-        text = re.sub(r" \(default: (null|False)\)$", "", super()._expand_help(action))
+        text = re.sub(r" \(default: (null|False|\[\])\)$", "", super()._expand_help(action))
         return re.sub(r", default: (null)?\)$", ")", text)
 
 

@@ -52,6 +52,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _run(settings: LabSettings, options: Options) -> list[str]:
     """Run all jobs that have no result; return the names of those that failed."""
+    from keras_transformer import system
     from keras_transformer.lab import record
     from keras_transformer.lab.jobs import make_jobs, read_corpus
     from keras_transformer.lab.results import Results
@@ -61,6 +62,7 @@ def _run(settings: LabSettings, options: Options) -> list[str]:
     corpus = read_corpus(settings.baseline)
     jobs = make_jobs(settings.experiments, settings.baseline, settings.seeds, corpus)
     record.write(settings.results, settings.baseline, corpus)
+    settings.folder.mkdir(parents=True, exist_ok=True)
     laboratory = Laboratory(
         settings.folder,
         Results(settings.results),
@@ -69,7 +71,8 @@ def _run(settings: LabSettings, options: Options) -> list[str]:
         clean=bool(options.own.clean),
         measure_again=bool(options.own.measure_again),
     )
-    return laboratory.run(jobs)
+    with system.lock(settings.folder):
+        return laboratory.run(jobs)
 
 
 def _report(settings: LabSettings) -> None:

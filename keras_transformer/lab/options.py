@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_transformer import builtin_models
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number, merged
 from keras_transformer.config import Config, ConfigError, from_dict
@@ -16,6 +17,8 @@ from keras_transformer.lab.experiments import TABLE
 from keras_transformer.validation import MAX_STEPS, between, check_number, unknown_message
 
 MAX_SEEDS = 1_000
+STEPS_OF_MINUTES = 10_000_000
+"""Steps with --minutes: more than a run makes; a variant may multiply them."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def lab_settings(options: Options) -> LabSettings:
     own = options.own
     experiments = [_experiment(name) for name in dict.fromkeys(own.experiments or TABLE.by_name)]
     folder = Path(own.to)
+    builtin_models.refuse_writing(folder, "--to")
     return LabSettings(
         experiments=experiments,
         baseline=_baseline(options),
@@ -105,7 +109,7 @@ def lab_settings(options: Options) -> LabSettings:
 
 def _experiment(name: str) -> Experiment:
     if name not in TABLE.by_name:
-        raise UsageError(unknown_message(name, "experiment", list(TABLE.by_name)))
+        raise UsageError(unknown_message(name, "experiment", list(TABLE.by_name), "--list"))
     return TABLE.by_name[name]
 
 
@@ -121,7 +125,7 @@ def _baseline(options: Options) -> Config:
         shortcuts["train"]["max_steps"] = own.steps
     if own.minutes is not None:
         check_number(own.minutes, "--minutes", between(0.01, MAX_STEPS))
-        shortcuts["train"] |= {"max_minutes": own.minutes, "max_steps": MAX_STEPS}
+        shortcuts["train"] |= {"max_minutes": own.minutes, "max_steps": STEPS_OF_MINUTES}
     for section, fields in shortcuts.items():
         for name in fields:
             if name in options.given.get(section, {}) and name != "max_steps":

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer import system
-from keras_transformer.config import Config, from_dict
+from keras_transformer.config import Config, ConfigError, from_dict
 from keras_transformer.lab.jobs import Corpus, differences
-from keras_transformer.lab.results import FORMAT, ResultError
+from keras_transformer.lab.results import FORMAT, ResultError, Results
 
 FILE = "laboratory.json"
+_FIELDS = {"corpus": str, "name": str, "baseline": dict}
 _PATHS = ("data.train", "data.dev")  # they differ between machines
 
 
 def write(folder: Path, baseline: Config, corpus: Corpus) -> None:
-    """Write the record of a folder of results, or compare with the one that is there.
+    """Write the record of a folder without results, or compare with that of an earlier call.
 
     Raises:
         ResultError: The results there belong to another baseline or corpus.
@@ -24,7 +25,7 @@ def write(folder: Path, baseline: Config, corpus: Corpus) -> None:
     """
     values = _values(baseline, corpus)
     path = folder / FILE
-    if not path.exists():
+    if not path.exists() or not len(Results(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         system.write_json(path, values)
         return
@@ -54,12 +55,17 @@ def read(folder: Path) -> tuple[Config, Corpus]:
         ResultError: There is no record, or it is damaged.
     """
     path = folder / FILE
+    if not path.exists():
+        raise ResultError(f"{folder}: expected results of a laboratory, found none yet")
     stored = _read(path)
     values: dict[str, dict[str, Any]] = {}
     for name, value in stored["baseline"].items():
         section, _, field = name.partition(".")
         values.setdefault(section, {})[field] = value
-    return from_dict(values), Corpus(stored["name"], stored["corpus"])
+    try:
+        return from_dict(values), Corpus(stored["name"], stored["corpus"])
+    except ConfigError as error:
+        raise ResultError(f"{path}: {error}") from error
 
 
 def _values(baseline: Config, corpus: Corpus) -> dict[str, Any]:
@@ -76,7 +82,9 @@ def _values(baseline: Config, corpus: Corpus) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = json.loads(system.read_text(path))
-        if stored["format"] == FORMAT and {"corpus", "name", "baseline"} <= stored.keys():
+        if stored["format"] == FORMAT and all(
+            isinstance(stored[name], kind) for name, kind in _FIELDS.items()
+        ):
             return stored
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(

@@ -14,6 +14,16 @@ from keras_transformer.lab.jobs import KEY_LENGTH, Job
 FORMAT = 1
 """Version of the file format; other versions are refused."""
 
+_REQUIRED = {"name": str, "key": str, "variant": str, "seed": int, "overrides": dict}
+_OPTIONAL = {
+    "outcome": str,
+    "final": dict,
+    "curve": list,
+    "train_curve": list,
+    "measurements": list,
+}
+_WAY_OUT = "remove the file, and the next call makes the result again"
+
 Result = dict[str, Any]
 """Contents of a file; see `docs/lab.md`."""
 
@@ -106,11 +116,23 @@ def _read(path: Path) -> Result:
     try:
         result = json.loads(system.read_text(path))
     except (OSError, ValueError) as error:
-        raise ResultError(f"{path}: expected the result of a run, got {error}") from error
-    if not isinstance(result, dict) or not {"key", "variant", "seed"} <= result.keys():
-        raise ResultError(f"{path}: expected the result of a run, got other JSON")
+        raise ResultError(
+            f"{path}: expected the result of a run, got {error}; {_WAY_OUT}"
+        ) from error
+    if not isinstance(result, dict) or not _is_result(result):
+        raise ResultError(f"{path}: expected the result of a run, got other JSON; {_WAY_OUT}")
     if result.get("format") != FORMAT:
         raise ResultError(
             f"{path}: expected format {FORMAT}, got {result.get('format')!r} of another version"
         )
     return result
+
+
+def _is_result(values: dict[str, Any]) -> bool:
+    """Return whether JSON has the parts of a result, as far as their types show."""
+    present = {name: kind for name, kind in _OPTIONAL.items() if values.get(name) is not None}
+    kinds = {**_REQUIRED, **present}
+    if not all(isinstance(values.get(name), kind) for name, kind in kinds.items()):
+        return False
+    lists = [values[name] for name, kind in present.items() if kind is list]
+    return all(isinstance(each, dict) for points in lists for each in points)

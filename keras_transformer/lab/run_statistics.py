@@ -43,7 +43,9 @@ def collect(run: Run, curves: bool = True) -> dict[str, Any]:
     log, prepared = RunLog(run.path, silent=True), run.prepared(lambda line: None)
     checkpoints = [record for record in log.records() if is_checkpoint(record)]
     steps = log.steps()
-    tokens = _cumulative_tokens(run, prepared, max([0, *(each["step"] for each in steps)]))
+    # A run that ends between two lines of the log has its last checkpoint after the last line.
+    last_step = max([0, *(each["step"] for each in [*steps, *checkpoints])])
+    tokens = _cumulative_tokens(run, prepared, last_step)
     curve = [_point(record, "dev", tokens) for record in checkpoints]
     start = measurements.measure(run)
     unigram = unigram_loss(prepared)
@@ -145,7 +147,7 @@ def _point(record: dict[str, Any], kind: str, tokens: np.ndarray) -> dict[str, A
     step, perplexity = record["step"], record.get(f"{kind}_perplexity")
     point = {
         "step": step,
-        "target_tokens": int(tokens[min(step, len(tokens) - 1)]),
+        "target_tokens": int(tokens[step]),
         "nll": None if not perplexity else math.log(perplexity),
     }
     names = {"dev_bleu": "bleu", "seconds": "seconds", "gradient_norm": "gradient_norm"}

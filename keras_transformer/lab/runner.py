@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,12 +20,15 @@ from keras_transformer.errors import UserError
 from keras_transformer.lab.jobs import Corpus, Job, by_training, data_key
 from keras_transformer.lab.results import Results
 from keras_transformer.run import CONFIG, Run
+from keras_transformer.stop_signals import end_with_parent
 from keras_transformer.training import bad_batch
 
 STOP_TIMEOUT = 60.0
 """Seconds in which a stopped process may save its state before it is killed."""
 TRAINED = "trained.json"
 """File in a run folder whose training has finished or diverged."""
+MEASURED = "measured.json"
+"""File in a run folder with its measurements, until they are in the results."""
 LARGE_FOLDERS = ("checkpoints", "best")
 """Folders of a run that no later job needs."""
 
@@ -133,22 +135,17 @@ class Laboratory:
     def _measure(self, path: Path, group: Sequence[Job]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Measure a trained run; return its statistics, and the scores of each job by key."""
         searches = {job.key: to_dict(job.config)["search"] for job in group}
-        with tempfile.TemporaryDirectory(dir=self.folder) as temporary:
-            output = Path(temporary) / "measured.json"
-            arguments = [
-                "keras_transformer.lab.measure",
-                str(path),
-                str(output),
-                json.dumps(searches),
-            ]
-            if all(job.searches_only for job in group):
-                arguments.append("--search_only")
-            status = _run_module(arguments, path / "output.txt")
-            if status:
-                raise ProcessError(
-                    f"{path}: measuring ended with status {status}: see output.txt there"
-                )
-            values = json.loads(system.read_text(output))
+        output = path / MEASURED  # a kill leaves it; the next call replaces it
+        arguments = ["keras_transformer.lab.measure", str(path), str(output), json.dumps(searches)]
+        if all(job.searches_only for job in group):
+            arguments.append("--search_only")
+        status = _run_module(arguments, path / "output.txt")
+        if status:
+            raise ProcessError(
+                f"{path}: measuring ended with status {status}: see output.txt there"
+            )
+        values = json.loads(system.read_text(output))
+        output.unlink()
         return values["run"], values["scores"]
 
 
@@ -169,7 +166,8 @@ def _without_curves(values: dict[str, Any]) -> dict[str, Any]:
 def _run_module(arguments: Sequence[str], output: Path) -> int:
     """Run a module with its output appended to a file, and return its exit status.
 
-    If this process is stopped, the module gets SIGTERM and time to save its state.
+    If this process is stopped, the module gets SIGTERM and time to save its state. On Linux it
+    gets SIGTERM too when this process is killed.
     """
     with output.open("ab") as log, _stopped_with_parent() as processes:
         process = subprocess.Popen(
@@ -178,6 +176,7 @@ def _run_module(arguments: Sequence[str], output: Path) -> int:
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C reaches the laboratory, which passes it on
+            preexec_fn=end_with_parent if sys.platform == "linux" else None,
         )
         processes.append(process)
         return process.wait()

@@ -55,11 +55,12 @@ class Servable:
         return self.functions[signature](inputs)
 
 
-def load(folder: Path) -> Servable:
+def load(folder: Path, warm_up: bool = True) -> Servable:
     """Load a SavedModel and run its warm-up requests.
 
     Args:
         folder: A version folder.
+        warm_up: Whether to run them; without them, the first request of each signature waits.
 
     Raises:
         Exception: TensorFlow cannot load the model, or a warm-up request fails.
@@ -86,7 +87,7 @@ def load(folder: Path) -> Servable:
         {key: _as_json(definition) for key, definition in definitions.items()},
         description,
     )
-    for name, inputs in read_warmup(folder / WARMUP):
+    for name, inputs in read_warmup(folder / WARMUP) if warm_up else ():
         servable.run(servable.signature(name).name, inputs)
     return servable
 

@@ -15,6 +15,8 @@ from keras_transformer.formats import EXPORT_FORMAT, FORMAT_NUMBER, check_format
 from keras_transformer.serving.settings import ExportError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from keras_transformer.data.tokenizer import Tokenizer
 
 FILE = "export.json"
@@ -121,17 +123,24 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def saved_model_interface(
-    signatures: dict[str, Any], search: SearchConfig, max_tokens: int
+    signatures: dict[str, Any],
+    definitions: Mapping[str, Any],
+    search: SearchConfig,
+    max_tokens: int,
 ) -> dict[str, Any]:
     """Describe the signatures and the search of a SavedModel.
 
     Args:
-        signatures: Traced functions by name.
+        signatures: Functions by name.
+        definitions: Their SignatureDef in the written graph; tracing a function again for its
+            outputs takes seconds.
         search: Search options.
         max_tokens: Longest source in tokens, END counted.
     """
     return {
-        "signatures": {key: _signature(function) for key, function in signatures.items()},
+        "signatures": {
+            key: _signature(function, definitions[key]) for key, function in signatures.items()
+        },
         "search": {
             "beam": search.beam,
             "alpha": search.alpha,
@@ -145,14 +154,19 @@ def saved_model_interface(
     }
 
 
-def _signature(function: Any) -> dict[str, Any]:
-    traced = function.get_concrete_function()
-    outputs = traced.structured_outputs
+def _signature(function: Any, definition: Any) -> dict[str, Any]:
     return {
-        "inputs": {spec.name: _tensor(spec) for spec in function.input_signature},
-        "outputs": {key: _tensor(outputs[key]) for key in sorted(outputs)},
+        "inputs": {spec.name: _input(spec) for spec in function.input_signature},
+        "outputs": {key: _output(definition.outputs[key]) for key in sorted(definition.outputs)},
     }
 
 
-def _tensor(spec: Any) -> dict[str, Any]:
+def _input(spec: Any) -> dict[str, Any]:
     return {"dtype": spec.dtype.name, "shape": list(spec.shape)}
+
+
+def _output(info: Any) -> dict[str, Any]:
+    import tensorflow as tf
+
+    sizes = [None if each.size < 0 else each.size for each in info.tensor_shape.dim]
+    return {"dtype": tf.as_dtype(info.dtype).name, "shape": sizes}

@@ -12,7 +12,7 @@ from jsonargparse import Namespace
 from keras_transformer.cli.main import run_main
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number, build_parser, load_config
-from keras_transformer.cli.trained_model import add_run, load_translator
+from keras_transformer.cli.trained_model import add_run, load_translator, run_path
 from keras_transformer.optional_dependencies import require_installed
 from keras_transformer.validation import between
 from keras_transformer.visualize.files import EXTENSIONS, create_folder, save_pictures
@@ -50,11 +50,13 @@ def main(argv: Sequence[str]) -> None:
     parser = build_parser("visualize", MANUAL, ["search"])
     _add_options(parser)
     options = load_config(parser, argv)
+    options.own.sentence = _sentence(options.own.words_of_sentence)
     _check(options.own)
-    folder = Path(options.own.to)
-    create_folder(folder)  # fails before the slow import
     if options.own.model:
         require_installed("--model", ["matplotlib"])
+    _check_runs(options)  # before the slow import
+    folder = Path(options.own.to)
+    create_folder(folder)
     translator = load_translator(_run_options(options, options.own.run))
     paths = _draw_model(translator, options.own, folder) if options.own.model else []
     if options.own.sentence is not None:
@@ -65,8 +67,15 @@ def main(argv: Sequence[str]) -> None:
 
 def _add_options(parser: Parser) -> None:
     add_run(parser)
+    parser.texts = ("words_of_sentence", "target", "compare", "words")
     add = parser.add_argument
-    add("sentence", nargs="?", help="Sentence of the source language.")
+    add(
+        "words_of_sentence",
+        nargs="*",
+        default=[],
+        metavar="SENTENCE",
+        help="Sentence of the source language, in quotes.",
+    )
     add("--target", metavar="TEXT", help="Given translation; default: the model's own.")
     add("--to", metavar="FOLDER", default="pictures", help="Folder of the files.")
     add("--compare", metavar="SENTENCE", help="Second sentence, drawn beside the first.")
@@ -87,6 +96,13 @@ def _add_options(parser: Parser) -> None:
     add_number(parser, "top_k", _TOP_K, help="Next tokens listed at each position.", default=5)
 
 
+def _sentence(words: Sequence[str] | None) -> str | None:
+    """Return the sentence; a forgotten pair of quotes makes several words of it."""
+    if words and len(words) > 1:
+        raise UsageError(f'expected one sentence in quotes, such as "{" ".join(words)}"')
+    return words[0] if words else None
+
+
 def _check(own: Namespace) -> None:
     """Refuse contradictory and incomplete options."""
     if own.sentence is None and not own.model:
@@ -101,6 +117,15 @@ def _check(own: Namespace) -> None:
         raise UsageError("expected --compare or --compare_run, not both")
     if own.words and not own.model:
         raise UsageError("--words belongs to --model, which is missing")
+
+
+def _check_runs(options: Options) -> None:
+    """Refuse runs without weights, before anything is written."""
+    from keras_transformer.run import Run
+
+    Run.open(run_path(options)).check_weights()
+    if options.own.compare_run is not None:
+        Run.open(options.own.compare_run).check_weights()
 
 
 def _run_options(options: Options, run: str | None) -> Options:

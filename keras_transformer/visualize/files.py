@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_transformer import system
+from keras_transformer import builtin_models, system
 from keras_transformer.optional_dependencies import install_command, unusable
 from keras_transformer.system import FileError
 
@@ -26,8 +26,10 @@ def create_folder(folder: Path) -> None:
 
     Raises:
         FileError: It cannot be created.
+        BuiltinModelError: It is that of a built-in model.
     """
     system.check_local(folder)
+    builtin_models.refuse_writing(folder, "--to")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -68,5 +68,5 @@ def model_positions_figure(model: keras.Model) -> Picture:
     embedding = transformer.source_embedding(model)
     if type(layer) is PositionalEncoding:
         return positions_figure(embedding.d_model)
-    name = "sinusoidal (of the paper; this model adds none)"
+    name = "sinusoidal\n(of the paper; this model adds none)"
     return positions_figure(embedding.d_model, name=name)

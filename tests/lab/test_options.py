@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.config import SECTIONS
 from keras_transformer.lab import __main__ as command
 from keras_transformer.lab.experiments import TABLE
+from keras_transformer.lab.jobs import Corpus, make_jobs
 from keras_transformer.lab.options import LabSettings, add_options, lab_settings
 
 
@@ -63,3 +66,33 @@ def test_mistakes_end_with_one_line(
 ) -> None:
     assert command.main(words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nonsense"], "unknown experiment nonsense (--list lists them)"),
+        (["heads", "--to", "builtin:phrasebook"], "choose another --to"),
+    ],
+)
+def test_mistakes_leave_nothing(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command.main(words) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_experiment_has_variants_with_minutes() -> None:
+    wanted = read("--minutes", "0.05")
+    assert wanted.baseline.train.max_minutes == 0.05
+    corpus = Corpus("a", "b")
+    assert {
+        each.config.train.max_minutes
+        for each in make_jobs(wanted.experiments, wanted.baseline, 1, corpus)
+    } == {0.05}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from keras_transformer import system
 from keras_transformer.config import from_dict
-from keras_transformer.lab import record, runner
+from keras_transformer.errors import UserError
+from keras_transformer.lab import record, run_statistics, runner
 from keras_transformer.lab.experiment import Experiment, Variant
-from keras_transformer.lab.jobs import Corpus, Job, make_jobs, read_corpus
+from keras_transformer.lab.jobs import Corpus, Job, make_job, make_jobs, read_corpus
 from keras_transformer.lab.results import ResultError, Results
 from keras_transformer.lab.runner import Laboratory
 from keras_transformer.run import Run
@@ -164,6 +167,8 @@ def test_clean_and_measure_again(tmp_path: Path, text: dict[str, Any], scripted:
     laboratory, wanted = make(tmp_path, text)
     laboratory.run(wanted[:1])
     [path] = (tmp_path / "lab" / "runs").iterdir()
+    assert {each.name for each in (tmp_path / "lab").iterdir()} == {"runs", "data", "results"}
+    assert not (path / "measured.json").exists()
     for name in ("checkpoints", "best"):
         (path / name).mkdir()
     scripted.calls.clear()
@@ -178,7 +183,9 @@ def test_clean_and_measure_again(tmp_path: Path, text: dict[str, Any], scripted:
 
 def test_results_of_another_baseline_or_corpus_are_refused(tmp_path: Path) -> None:
     base = from_dict({"model": {"heads": 4}, "data": {"train": "/here/train", "dev": "/here/val"}})
+    record.write(tmp_path, base, Corpus("a mistyped corpus", "nothing"))  # there is no result yet
     record.write(tmp_path, base, Corpus("m30k/train", "abc"))
+    Results(tmp_path).add(make_job("mine", base, base, 1, Corpus("m30k/train", "abc")), result())
     record.write(tmp_path, base, Corpus("m30k/train", "abc"))
     assert "/here" not in (tmp_path / record.FILE).read_text()
     read, found = record.read(tmp_path)
@@ -188,9 +195,48 @@ def test_results_of_another_baseline_or_corpus_are_refused(tmp_path: Path) -> No
     other = from_dict({"model": {"heads": 2, "d_ff": 64}}, base)
     with pytest.raises(ResultError, match="model.d_ff default, got 64; model.heads 4, got 2"):
         record.write(tmp_path, other, Corpus("m30k/train", "abc"))
-    (tmp_path / record.FILE).write_text("[]")
-    with pytest.raises(ResultError, match="expected the record of a laboratory's results"):
+    for text in ("[]", '{"format": 1, "corpus": "a", "name": "b", "baseline": [1]}'):
+        (tmp_path / record.FILE).write_text(text)
+        with pytest.raises(ResultError, match="expected the record of a laboratory's results"):
+            record.read(tmp_path)
+    values = {"format": 1, "corpus": "a", "name": "b", "baseline": {"model.nothing": 1}}
+    (tmp_path / record.FILE).write_text(json.dumps(values))
+    with pytest.raises(ResultError, match=r"laboratory.json: model.nothing: expected"):
         record.read(tmp_path)
+    with pytest.raises(ResultError, match="none: expected results of a laboratory, found none yet"):
+        record.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"curve": "x"}, {"measurements": [1]}, {"name": None}, {"overrides": []}]
+)
+def test_a_result_of_other_parts_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    base = from_dict({})
+    path = Results(tmp_path).add(make_job("mine", base, base, 1, Corpus("a", "b")), result())
+    assert len(Results(tmp_path)) == 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ResultError, match="other JSON; remove the file"):
+        Results(tmp_path)
+
+
+def test_a_run_that_ends_between_two_lines_of_its_log_has_tokens(
+    tmp_path: Path, text: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = from_dict({"model": {"d_model": 16, "heads": 4, "d_ff": 16}, "data": text})
+    run, prepared = Run.create(tmp_path / "run", config, lambda line: None)
+    (run.path / "steps.jsonl").write_text("")
+    point = {"event": "checkpoint", "step": 1, "dev_loss": 5.0, "dev_perplexity": 100.0}
+    (run.path / "metrics.jsonl").write_text(json.dumps(point) + "\n")
+    start = {"nll_per_token": 6.0, "ln_vocabulary": 5.7}
+    monkeypatch.setattr(run_statistics.measurements, "measure", lambda run: start)
+    monkeypatch.setattr(run_statistics, "run_parameters", lambda run: 1)
+
+    found = run_statistics.collect(run)
+
+    assert found["steps"] == found["curve"][0]["step"] == 1
+    # All pairs fit into one batch.
+    tokens = int(prepared.train.target_lengths.sum())
+    assert found["target_tokens"] == found["curve"][0]["target_tokens"] == tokens
 
 
 SIZES = (
@@ -251,6 +297,35 @@ def test_a_real_laboratory_is_interrupted_and_continued(
     assert tokens[-1] == found["target_tokens"]
     assert len(found["measurements"]) > 2
     assert (folder / "report.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_killed_laboratory_ends_its_training_and_lets_no_other_one_in_before(
+    tmp_path: Path, text: dict[str, Any]
+) -> None:
+    folder = tmp_path / "lab"
+    options = ("no-positions", "--seeds", "1", "--steps", "100000")
+    process = start(text, folder, *options)
+    deadline = time.monotonic() + 300
+    while not list(folder.glob("runs/*/checkpoints/*.index")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    second = start(text, folder, *options)
+    assert "in use by another process" in second.communicate(timeout=120)[1]
+    assert second.returncode == 2
+
+    process.kill()
+    process.communicate(timeout=60)
+
+    [run] = (folder / "runs").iterdir()
+    while True:  # the training saves and ends
+        with contextlib.suppress(UserError), system.lock(run):
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert "saved" in (run / "log.txt").read_text()
 
 
 @pytest.mark.slow

@@ -67,6 +67,7 @@ def test_a_failed_warmup_request_fails_the_version(version):
         load(version)
     assert to_rest_error(caught.value).code == "INVALID_ARGUMENT"
     assert str(to_rest_error(caught.value)).startswith("assertion failed: [it explodes]")
+    load(version, warm_up=False)
 
 
 def test_a_broken_saved_model(version):

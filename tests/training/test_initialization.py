@@ -120,6 +120,9 @@ def test_runs_that_cannot_start_another_are_refused(trained: Run, tmp_path: Path
     untrained.best_weights.unlink()
     with pytest.raises(RunError, match="untrained: no best.weights.h5 yet"):
         create(tmp_path / "new", config, untrained)
+    untrained.best_weights.write_bytes(trained.best_weights.read_bytes()[:5_000])
+    with pytest.raises(RunError, match="untrained.best.weights.h5: cannot be loaded"):
+        create(tmp_path / "new", config, untrained)
     with pytest.raises(RunError, match="init_from: expected a new run"):
         trainer.train(config, trained.path, resume=True, init_from=untrained.path)
     with pytest.raises(RunError, match="expected a run folder with config.yaml, found none"):

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from keras_transformer.visualize import __main__ as command
-from keras_transformer.visualize import attention_view
+from keras_transformer.visualize import attention_view, comparison
 from tests.visualize.fake_views import view
 
 
@@ -19,6 +20,7 @@ from tests.visualize.fake_views import view
 def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return the command with made-up views in place of a model's."""
     monkeypatch.setattr(command, "load_translator", lambda options: None)
+    monkeypatch.setattr(command, "_check_runs", lambda options: None)
     monkeypatch.setattr(attention_view, "attention", lambda *given, **options: view())
     return command.main
 
@@ -29,6 +31,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         ([], "a sentence is missing"),
         (["--target", "x"], "a sentence is missing"),
         (["--model", "--compare", "x"], "--compare belongs to a sentence"),
+        (["I", "love"], 'expected one sentence in quotes, such as "I love"'),
         ([" "], "sentence: expected text, got ' '"),
         (["a", "--target", ""], "target: expected text, got ''"),
         (["a", "--compare", "b", "--compare_run", "r"], "not both"),
@@ -36,6 +39,9 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         (["a", "--top_k", "0"], "top_k"),
         (["a", "--format", "gif"], "format"),
         (["a"], "--run DIR is missing"),
+        (["a", "--run", "none"], "none: expected a run folder"),
+        (["a", "--run", "builtin:phrasebook", "--compare_run", "none"], "none: expected a run"),
+        (["a", "--run", "builtin:phrasebook", "--to", "builtin:mine"], "choose another --to"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -49,6 +55,7 @@ def test_mistakes_are_one_line(
 
     assert command.main(words) == 2
     assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_a_file_is_refused(
@@ -59,6 +66,13 @@ def test_a_folder_that_is_a_file_is_refused(
     assert main(["a", "--to", str(tmp_path / "file")]) == 2
     assert "cannot be created" in capsys.readouterr().err
     assert (tmp_path / "file").read_text("utf-8") == "mine"
+
+
+def test_a_sentence_may_begin_with_an_address(main: Callable[..., int], tmp_path: Path) -> None:
+    words = ["https://example.org/ is here.", "--to", str(tmp_path), "--compare", "http://a b"]
+    with mock.patch.object(comparison, "compare") as compare:
+        compare.return_value.save.return_value = []
+        assert main(words) == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -118,3 +132,11 @@ def test_a_recurrent_model_has_cross_attention_only(tmp_path: Path) -> None:
     assert only.kinds == ["cross"]
     assert {each.kind for each in only.heads()} == {"cross"}
     assert '"encoder":{"rows"' not in only.page()
+
+
+def test_the_help_shows_no_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Sentence of the source language, in quotes. options:" in text

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_transformer.compat.tensorflow import saved_model_pb2
 from keras_transformer.config import SearchConfig
 from keras_transformer.inference.translator import Translator
 from keras_transformer.run import Run
@@ -66,10 +67,14 @@ class SavedModelWriter:
         warmup.write(folder, name, inputs)
         log("checking for what TensorFlow Serving would refuse")
         lint.check(folder)
+        saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+        self._definitions = dict(saved.meta_graphs[0].signature_def)
 
     def interface(self) -> dict[str, Any]:
         """Return the signatures and the search for the card."""
-        return card.saved_model_interface(self._module.signatures, self._search, self._max_tokens)
+        return card.saved_model_interface(
+            self._module.signatures, self._definitions, self._search, self._max_tokens
+        )
 
     def translate(self, folder: Path, lines: list[str]) -> list[str]:
         """Translate with the loaded SavedModel."""

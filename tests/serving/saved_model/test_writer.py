@@ -17,6 +17,7 @@ from keras_transformer.run import Run
 from keras_transformer.serving import warmup
 from keras_transformer.serving.export import export
 from keras_transformer.serving.saved_model import lint
+from keras_transformer.serving.saved_model.writer import SavedModelWriter
 from keras_transformer.serving.settings import ExportSettings
 
 
@@ -43,6 +44,18 @@ def test_files_of_a_version(small_export, small_run) -> None:
     # One variable for all biases and gains, and one for each matrix.
     matrices = sum(len(weight.shape) == 2 for weight in small_run.model().weights)
     assert len(names - {"_CHECKPOINTABLE_OBJECT_GRAPH"}) == matrices + 1
+
+
+@pytest.mark.slow
+def test_each_signature_is_traced_once(small_run: Run, tmp_path) -> None:
+    writer = SavedModelWriter(small_run, small_run.config.search, 60, "float32")
+    writer.write(tmp_path / "small", "small", quietly)
+    writer.interface()
+    counts = {
+        key: function.experimental_get_tracing_count()
+        for key, function in writer._module.signatures.items()
+    }
+    assert counts == dict.fromkeys(counts, 1)
 
 
 def test_card(small_export, small_run) -> None:
