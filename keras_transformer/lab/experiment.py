@@ -37,6 +37,11 @@ class Default:
     """A change to the package's default, from which the baseline may differ."""
 
 
+POST_LN: dict[str, Any] = {"model.norm": "post", "train.learning_rate_factor": Times(0.5)}
+"""The paper's order of normalization at half the baseline's rate: Post-LN learns badly at the whole
+one (experiment norm-order)."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One network, training or search of an experiment."""

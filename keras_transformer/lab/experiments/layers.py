@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from keras_transformer.lab.experiment import Default, Experiment, Times, Variant
+from keras_transformer.lab.experiment import POST_LN, Default, Experiment, Times, Variant
 
 _ABLATION = "model.ablation"
-_POST = {"model.norm": "post"}
 
 # Options that the recurrent model refuses.
 _NOT_RECURRENT = (
@@ -25,18 +24,20 @@ EXPERIMENTS = (
         name="no-residual",
         title="no residual connections",
         variants=(
-            Variant("Post-LN", _POST),
-            Variant("no residual", _POST | {_ABLATION: "no_residual"}, "fails", "Post-LN"),
+            Variant("Post-LN, ½ rate", POST_LN),
+            Variant(
+                "no residual", POST_LN | {_ABLATION: "no_residual"}, "fails", "Post-LN, ½ rate"
+            ),
             Variant(
                 "1 + 1 layers, no residual",
-                _POST
+                POST_LN
                 | {
                     _ABLATION: "no_residual",
                     "model.encoder_layers": 1,
                     "model.decoder_layers": 1,
                 },
                 "open",
-                against="Post-LN",
+                against="Post-LN, ½ rate",
             ),
         ),
         boxes=("encoder add", "decoder add"),
@@ -51,13 +52,19 @@ EXPERIMENTS = (
         name="no-layer-norm",
         title="no layer normalization",
         variants=(
-            Variant("Post-LN", _POST),
-            Variant("no LayerNorm", _POST | {_ABLATION: "no_normalization"}, "fails", "Post-LN"),
+            Variant("Post-LN, ½ rate", POST_LN),
+            Variant(
+                "no LayerNorm",
+                POST_LN | {_ABLATION: "no_normalization"},
+                "fails",
+                "Post-LN, ½ rate",
+            ),
             Variant(
                 "no LayerNorm, a tenth of the rate",
-                _POST | {_ABLATION: "no_normalization", "train.learning_rate_factor": Times(0.1)},
+                POST_LN
+                | {_ABLATION: "no_normalization", "train.learning_rate_factor": Times(0.05)},
                 "lower",
-                against="Post-LN",
+                against="Post-LN, ½ rate",
             ),
         ),
         boxes=("encoder add", "decoder add"),
@@ -72,12 +79,12 @@ EXPERIMENTS = (
         name="batch-norm",
         title="batch normalization in place of layer normalization",
         variants=(
-            Variant("Post-LN", _POST),
+            Variant("Post-LN, ½ rate", POST_LN),
             Variant(
                 "BatchNorm",
-                _POST | {_ABLATION: "batch_normalization"},
+                POST_LN | {_ABLATION: "batch_normalization"},
                 "lower",
-                against="Post-LN",
+                against="Post-LN, ½ rate",
             ),
         ),
         boxes=("encoder add", "decoder add"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras_transformer.lab.experiment import BASELINE, Experiment, Times, Variant
+from keras_transformer.lab.experiment import BASELINE, POST_LN, Experiment, Times, Variant
 
-_POST = {"model.norm": "post"}
 _NO_WARMUP = {"train.warmup": "none"}
 # The rate is proportional to factor / sqrt(d_model): at half the width `_grid` scales the factor
 # by sqrt(1/2) for the same peak rate.
@@ -64,8 +63,13 @@ EXPERIMENTS = (
         title="the peak rate from step 1, then the same decay",
         variants=(
             Variant("no warm-up", _NO_WARMUP, "equal"),
-            Variant("Post-LN", _POST, "equal"),
-            Variant("Post-LN, no warm-up", _POST | _NO_WARMUP, "lower", against="Post-LN"),
+            Variant("Post-LN, ½ rate", POST_LN, "equal"),
+            Variant(
+                "Post-LN, ½ rate, no warm-up",
+                POST_LN | _NO_WARMUP,
+                "lower",
+                against="Post-LN, ½ rate",
+            ),
         ),
         boxes=("optimizer",),
         before="rate rises for warmup_steps, then falls with 1/√step",
@@ -137,12 +141,12 @@ EXPERIMENTS = (
         title="Adam's β₂ = .999 in place of .98",
         variants=(
             Variant("β₂ = .999", {"train.adam_beta_2": 0.999}, "equal"),
-            Variant("Post-LN", _POST, "equal"),
+            Variant("Post-LN, ½ rate", POST_LN, "equal"),
             Variant(
-                "Post-LN, β₂ = .999",
-                _POST | {"train.adam_beta_2": 0.999},
+                "Post-LN, ½ rate, β₂ = .999",
+                POST_LN | {"train.adam_beta_2": 0.999},
                 "open",
-                against="Post-LN",
+                against="Post-LN, ½ rate",
             ),
         ),
         boxes=("optimizer",),
