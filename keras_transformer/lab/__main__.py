@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     settings = lab_settings(options)
     with exit_on_signals():
         failed = [] if options.own.report else _run(settings, options)
-        _report(settings)
+        _report(settings, required=not failed)
     if failed:
         print(f"without a result: {', '.join(failed)}", file=sys.stderr)
         raise SystemExit(1)
@@ -75,15 +75,24 @@ def _run(settings: LabSettings, options: Options) -> list[str]:
         return laboratory.run(jobs)
 
 
-def _report(settings: LabSettings) -> None:
-    """Write the report of all experiments that have results, and print its path."""
+def _report(settings: LabSettings, required: bool) -> None:
+    """Write the report of all experiments that have results, and print its path.
+
+    Raises:
+        ResultError: There is no result, and the report is required.
+    """
     from keras_transformer.lab import record
     from keras_transformer.lab.experiments import TABLE
     from keras_transformer.lab.report import Report
     from keras_transformer.lab.results import Results
 
     baseline, corpus = record.read(settings.results)
-    report = Report.of(TABLE.experiments, baseline, corpus, Results(settings.results))
+    results = Results(settings.results)
+    if not len(results):
+        if required:
+            raise record.no_results(settings.results)
+        return
+    report = Report.of(TABLE.experiments, baseline, corpus, results)
     print(report.write(settings.folder))
 
 

@@ -56,7 +56,7 @@ def read(folder: Path) -> tuple[Config, Corpus]:
     """
     path = folder / FILE
     if not path.exists():
-        raise ResultError(f"{folder}: expected results of a laboratory, found none yet")
+        raise no_results(folder)
     stored = _read(path)
     values: dict[str, dict[str, Any]] = {}
     for name, value in stored["baseline"].items():
@@ -66,6 +66,11 @@ def read(folder: Path) -> tuple[Config, Corpus]:
         return from_dict(values), Corpus(stored["name"], stored["corpus"])
     except ConfigError as error:
         raise ResultError(f"{path}: {error}") from error
+
+
+def no_results(folder: Path) -> ResultError:
+    """Return the error about a folder without results."""
+    return ResultError(f"{folder}: expected results of a laboratory, found none yet")
 
 
 def _values(baseline: Config, corpus: Corpus) -> dict[str, Any]:

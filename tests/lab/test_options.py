@@ -9,6 +9,7 @@ import pytest
 from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.config import SECTIONS
 from keras_transformer.lab import __main__ as command
+from keras_transformer.lab import record
 from keras_transformer.lab.experiments import TABLE
 from keras_transformer.lab.jobs import Corpus, make_jobs
 from keras_transformer.lab.options import LabSettings, add_options, lab_settings
@@ -96,3 +97,15 @@ def test_every_experiment_has_variants_with_minutes() -> None:
         each.config.train.max_minutes
         for each in make_jobs(wanted.experiments, wanted.baseline, 1, corpus)
     } == {0.05}
+
+
+def test_a_report_without_results_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "lab"
+    assert command.main(["--report", "--to", str(folder)]) == 2
+    record.write(folder / "results", read().baseline, Corpus("a", "b"))
+    assert command.main(["--report", "--to", str(folder)]) == 2
+    message = f"{folder}/results: expected results of a laboratory, found none yet\n"
+    assert capsys.readouterr().err == 2 * f"keras_transformer.lab: error: {message}"
+    assert [each.name for each in folder.iterdir()] == ["results"]
