@@ -43,7 +43,7 @@ from tests.training.helpers import Reversal, with_train
 def other(reversal: Reversal, trained: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of the same shapes, with another tokenizer and other checkpoints."""
     config = reversal()
-    data = dataclasses.replace(config.data, algorithm="unigram", max_tokens=99)
+    data = dataclasses.replace(config.data, algorithm="bpe", max_tokens=99)
     path = tmp_path_factory.mktemp("runs") / "other"
     config = dataclasses.replace(config, data=data)
     run, _ = Run.create(path, config, lambda line: None)
