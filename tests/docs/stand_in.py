@@ -132,8 +132,9 @@ def smaller_training(words: list[str]) -> list[str]:
     sizes = {
         name: size
         for name, size in SIZES.items()
-        # Fine-tuning takes the network of the other run.
-        if "--init_from" not in words or not name.startswith("model.")
+        # Fine-tuning takes the network of the other run; an LSTM has no heads.
+        if not ("--init_from" in words and name.startswith("model."))
+        and not ("rnn" in words and name in ("model.heads", "model.d_ff"))
     }
     return [word for name, size in sizes.items() for word in (f"--{name}", str(size))] + corpus
 
