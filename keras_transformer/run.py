@@ -34,6 +34,7 @@ from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.store import StoreError
+from keras_transformer.data.suppressed_tokens import suppressed_tokens
 from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
 from keras_transformer.errors import RunError
 from keras_transformer.formats import (
@@ -121,6 +122,7 @@ class Run:
             init_from.model()  # a run with a copy of damaged weights could never be trained
         with system.atomic_folder(path, last=CONFIG) as partial:
             prepared = prepare(config.data, partial, log, tokenizer, prepared_in)
+            suppressed_tokens(config.search, prepared.tokenizer.target)  # refuses unknown pieces
             run = cls(partial, _with_vocabulary(config, prepared.tokenizer))
             if init_from is not None:
                 shutil.copyfile(init_from.best_weights, run.initial_weights)

@@ -43,6 +43,9 @@ class DataConfig:
     """Vocabulary size; a small corpus gets the largest that it allows."""
     joint: bool = True
     """One vocabulary for both languages; tied embeddings need it."""
+    source_end: bool = True
+    """End each source with the end token, as the paper's model expects; false for converted models
+    that were trained without it."""
     max_tokens: int = option(256, between(2, MAX_LENGTH))
     """Longest training sentence in tokens, end token included; longer pairs are dropped and
     counted in the report. For longer sentences in translation see data.on_long."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.config import DataConfig, SearchConfig
+from keras_transformer.config import ConfigError, DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
 from keras_transformer.special_tokens import END, START
@@ -278,3 +278,30 @@ def test_a_tokenizer_of_another_model_is_refused(model, tokenizer):
     assert other.target.size != tokenizer.target.size
     with pytest.raises(TranslationError, match=r"expected target vocabulary size \d+"):
         Translator(model, other, SEARCH, DATA)
+
+
+def test_a_suppressed_piece_is_not_written_and_an_unknown_one_is_refused(model, tokenizer):
+    first = Translator(model, tokenizer, SEARCH, DATA).translate(ENGLISH[:1])[0].text
+    piece = tokenizer.target.pieces(tokenizer.target.encode([first])[0][:1])
+    search = dataclasses.replace(SEARCH, suppress=piece)
+    other = Translator(model, tokenizer, search, DATA).translate(ENGLISH[:1])[0].text
+    assert other != first
+    assert piece[0] not in tokenizer.target.pieces(tokenizer.target.encode([other])[0])
+    with pytest.raises(ConfigError, match=r"search\.suppress: .* got '>>xx<<'"):
+        Translator(model, tokenizer, dataclasses.replace(SEARCH, suppress=(">>xx<<",)), DATA)
+
+
+def test_without_a_source_end_the_model_reads_ids_alone(translator, tokenizer, sources, caplog):
+    data = dataclasses.replace(DATA, source_end=False)
+    (ids,) = tokenizer.source.encode(ENGLISH[:1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "data", dataclasses.replace(data, max_tokens=len(ids)))
+        (blank, _) = translator.translate(["", ENGLISH[0]])
+        assert caplog.messages == []
+        patch.setattr(translator, "data", dataclasses.replace(data, max_tokens=len(ids) - 1))
+        translator.translate(ENGLISH[:1])
+    assert caplog.messages == [
+        f"line 1: {len(ids)} tokens, cut to {len(ids) - 1} (data.max_tokens)"
+    ]
+    assert blank.text == ""
+    assert [rows.tolist() for rows in sources] == [[ids], [ids[:-1]]]
