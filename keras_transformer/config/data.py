@@ -16,7 +16,7 @@ from keras_transformer.validation import (
     require,
 )
 
-Algorithm = Literal["unigram", "bpe", "char"]
+Algorithm = Literal["unigram", "bpe", "char", "words"]
 OnLong = Literal["cut", "refuse"]
 
 
@@ -35,9 +35,10 @@ class DataConfig:
     target: str = "zh"
     """Target language, as data.source; see also train.bleu_tokenizer."""
     algorithm: Algorithm = "unigram"
-    """SentencePiece algorithm: unigram, bpe (the paper), or char, whose tokens are characters. An
-    English or German sentence then has about 4 times the tokens: see data.max_tokens and
-    search.max_extra."""
+    """Tokenizer: SentencePiece with unigram, bpe (the paper) or char, whose tokens are characters
+    (an English or German sentence then has about 4 times the tokens: see data.max_tokens and
+    search.max_extra); or words: the text comes as tokens separated by spaces, of which the most
+    frequent are the vocabulary, and all others are unknown."""
     # The minimum leaves room for some text in addition to 4 special tokens and 256 bytes.
     vocabulary_size: int = option(10_000, between(300, MAX_VOCABULARY_SIZE))
     """Vocabulary size; a small corpus gets the largest that it allows."""
