@@ -170,10 +170,9 @@ def _check(pieces: Sequence[str], ids: dict[str, int], name: str) -> None:
         raise TokenizerError(f"{name}: expected words, got none")
     for number, piece in enumerate(pieces):
         if ids[piece] != number:
-            first = pieces.index(piece)
             raise TokenizerError(
                 f"{name}: expected different words, none of them {', '.join(SPECIAL)}; got "
-                f"{piece!r} with the ids {first} and {number}"
+                f"{piece!r} with the ids {number} and {ids[piece]}"
             )
         if not piece or _FORBIDDEN.search(piece):
             raise TokenizerError(
