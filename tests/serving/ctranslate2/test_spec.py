@@ -163,7 +163,7 @@ def both_searches(pair, beam: int):
             max_decoding_length=len(source) + search.max_extra,
             return_scores=True,
         )
-        text = plain(tokenizer.target.join(found.hypotheses[0]))
+        text = plain(tokenizer.target.join(found.hypotheses[0]), tokenizer.target)
         yield (expected.text, expected.score), (text, found.scores[0])
 
 
