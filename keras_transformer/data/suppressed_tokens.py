@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keras_transformer.config import ConfigError, SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.field_types import format_value
 from keras_transformer.special_tokens import END
 
@@ -11,7 +11,7 @@ _NAMED = 5
 """Unknown pieces named in a message."""
 
 
-def suppressed_tokens(search: SearchConfig, target: SentencePiece) -> tuple[int, ...]:
+def suppressed_tokens(search: SearchConfig, target: LanguageTokenizer) -> tuple[int, ...]:
     """Return the ids of ``search.suppress``, in its order.
 
     Args:

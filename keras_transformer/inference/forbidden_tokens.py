@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from keras_transformer.config import SearchConfig
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.data.suppressed_tokens import suppressed_tokens
-from keras_transformer.data.tokenizer import SentencePiece
 from keras_transformer.inference.search.constraints import special_tokens_forbidden
 
 
-def forbidden_tokens(search: SearchConfig, target: SentencePiece) -> tuple[int, ...]:
+def forbidden_tokens(search: SearchConfig, target: LanguageTokenizer) -> tuple[int, ...]:
     """Return the special tokens and the pieces of ``search.suppress`` as ids, each once.
 
     Args:

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from keras_transformer.config import DataConfig, SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.translation import TranslationError
 
 logger = logging.getLogger(__name__)
 
 
 def encode_lines(
-    tokenizer: SentencePiece,
+    tokenizer: LanguageTokenizer,
     lines: Sequence[str],
     data: DataConfig,
     name: str,
@@ -55,7 +55,7 @@ def encode_lines(
 
 
 def encode_prefixes(
-    tokenizer: SentencePiece,
+    tokenizer: LanguageTokenizer,
     prefixes: Sequence[str],
     sources: Sequence[Sequence[int]],
     search: SearchConfig,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.line_encoding import encode_lines
 from keras_transformer.inference.translation import TranslationError
 from keras_transformer.inference.translator import Translator
@@ -29,7 +29,7 @@ def encode_target(translator: Translator, target: str) -> list[int]:
 
 
 def _encode(
-    translator: Translator, side: SentencePiece, text: str, name: str, end: bool
+    translator: Translator, side: LanguageTokenizer, text: str, name: str, end: bool
 ) -> list[int]:
     (ids,) = encode_lines(side, [text], translator.data, name, 1, end=end)
     if not ids:

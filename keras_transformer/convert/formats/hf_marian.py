@@ -1,0 +1,22 @@
+"""Format hf_marian."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.settings import ConvertSettings
+
+NAME = "hf_marian"
+DESCRIPTION = "Hugging Face MarianMT, such as an OPUS-MT model"
+OPTIONS: frozenset[str] = frozenset()
+
+
+def recognises(source: Path) -> bool:
+    """Return whether the source is of this format."""
+    return False
+
+
+def read(source: Path, settings: ConvertSettings) -> ForeignModel:
+    """Read and check a model."""
+    raise NotImplementedError
