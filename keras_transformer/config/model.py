@@ -102,7 +102,7 @@ class ModelConfig:
     norm: Norm = "post"
     """post: LayerNorm(x + Sublayer(x)), the paper; pre: x + Sublayer(LayerNorm(x))."""
     decoder_norm: DecoderNorm = "same"
-    """Order of normalization in the decoder, where it differs from model.norm."""
+    """Order of normalization in the decoder; same: that of model.norm."""
     final_norm: FinalNorm = "auto"
     """Layer normalization after the last layer: auto, where the norm is pre; both, encoder,
     decoder or none."""

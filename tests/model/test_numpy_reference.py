@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
 from keras_transformer.model import transformer
-from tests.model import options
-from tests.support import numpy_transformer
+from tests.support import model_options, numpy_transformer
 from tests.support.numpy_transformer import Choices
 
 # The second pair is padded.
@@ -101,7 +100,7 @@ def _padded(rows: list[list[int]]) -> tf.Tensor:
     return tf.ragged.constant(rows).to_tensor()
 
 
-@pytest.mark.parametrize("fields", [pytest.param({}, id="paper"), *options.cases()])
+@pytest.mark.parametrize("fields", [pytest.param({}, id="paper"), *model_options.cases()])
 def test_logits_equal_those_of_numpy(
     fields: dict[str, Any],
     tiny_config: Callable[..., ModelConfig],

@@ -14,7 +14,7 @@ from keras_transformer.config.model import Ablation
 from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
-from tests.model.options import cases
+from tests.support.model_options import cases
 
 NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
