@@ -6,6 +6,8 @@ Runs in this package's environment; ``answers.py`` has the form of the numbers.
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,3 +213,14 @@ def _force(
     """Return the log-probability of each label, (rows, longest)."""
     sources = padded_ids([source] * len(labels))
     return functions.force(sources, padded_ids([list(row) for row in labels])).numpy()
+
+
+def main() -> None:
+    """Print the comparison of RUN with the numbers in ANSWERS, as JSON."""
+    folder, file = map(Path, sys.argv[1:3])
+    found = json.loads(file.read_text(encoding="utf-8"))
+    print(json.dumps(dataclasses.asdict(ConvertedRun(folder, found).compare())))
+
+
+if __name__ == "__main__":
+    main()
