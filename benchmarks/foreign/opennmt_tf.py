@@ -29,8 +29,7 @@ import tensorflow as tf
 SPECIAL = ["<blank>", "<s>", "</s>"]
 DESCRIPTION = '''"""Model of the conversion proof."""
 
-import opennmt
-import tensorflow as tf
+{imports}
 
 
 def model():
@@ -105,6 +104,7 @@ def build(settings: dict[str, Any], folder: Path, text: Text, beam: int) -> Any:
     """Write the description, and return a model that it describes."""
     variant, width = settings["variant"], settings["d_model"]
     description = DESCRIPTION.format(
+        imports="import opennmt" + ("" if variant == "separate" else "\nimport tensorflow as tf"),
         width=width,
         inner=2 * width,
         layers="2, 1" if variant == "separate" else "2, 2",

@@ -64,8 +64,9 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
         return figures | {"refused": done.stderr.strip().splitlines()[-1]}
     check(done, f"{name} {variant}: conversion")
     figures["notes"] = done.stdout.strip().splitlines()
+    file = str(peers.answers_file(place, name, variant))
     done = subprocess.run(
-        [sys.executable, str(FOLDER / "comparison.py"), str(run), str(place / name / f"{variant}.json")],
+        [sys.executable, str(FOLDER / "comparison.py"), str(run), file],
         capture_output=True, text=True, env=environment(),
     )  # fmt: skip
     check(done, f"{name} {variant}: comparison")
@@ -85,7 +86,8 @@ def command(module: str, *arguments: str, given: str = "") -> subprocess.Complet
 def environment() -> dict[str, str]:
     """Return the environment of our commands."""
     return os.environ | {
-        **{"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
         "CUDA_VISIBLE_DEVICES": "-1",
     }
 

@@ -45,7 +45,7 @@ def converted(name: str, run: Path) -> list[str]:
     lines: list[str] = []
     settings = ConvertSettings(**SETTINGS.get(name, {}))
     chosen = prepare(GOLDEN / name, run, settings, "")
-    assert chosen.NAME == name.split("/")[0]  # recognised by its files
+    assert name.split("/")[0] == chosen.NAME  # recognised by its files
     convert(chosen, GOLDEN / name, run, settings, lines.append, lambda: None)
     return lines
 

@@ -1,7 +1,6 @@
 """Model of the conversion proof."""
 
 import opennmt
-import tensorflow as tf
 
 
 def model():
