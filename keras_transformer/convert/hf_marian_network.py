@@ -123,7 +123,7 @@ class HfMarianNetwork:
         return settings
 
     def weights(self, tensors: Tensors, source: VocabularyRows, target: VocabularyRows) -> Weights:
-        """Return the weights by our paths, after `position_rates`.
+        """Return the weights by our paths, after `positions`.
 
         Args:
             tensors: The checkpoint.
@@ -147,19 +147,29 @@ class HfMarianNetwork:
         tensors.check_all_used()
         return weights
 
-    def position_rates(self, tensors: Tensors) -> str:
-        """Return ``model.position_rates`` of the tables in the checkpoint, if it has any.
+    def positions(self, tensors: Tensors) -> tuple[str, list[str]]:
+        """Return ``model.position_rates`` of the tables in the checkpoint, and notes about them.
+
+        Hugging Face reads the tables of earlier checkpoints, and computes those of later ones,
+        which have none.
 
         Raises:
             ConvertError: A table holds other numbers than sinusoids, such as trained ones.
         """
-        rates = {"paper"}
-        for side in _SIDES:
-            name = f"model.{side}.embed_positions.weight"
-            if name in tensors:
-                rates = {find_rates(tensors.take(name, (None, self.d_model)), tensors.file, name)}
-        (found,) = rates
-        return found
+        names = [f"model.{side}.embed_positions.weight" for side in _SIDES]
+        tables = {
+            name: tensors.take(name, (None, self.d_model)) for name in names if name in tensors
+        }
+        rates = {find_rates(table, tensors.file, name) for name, table in tables.items()}
+        if len(rates) > 1:
+            raise ConvertError(f"{tensors.file}: expected the same positions on both sides")
+        notes = []
+        if any(table.dtype == np.float16 for table in tables.values()):
+            notes.append(
+                "positions: Hugging Face reads sinusoids that were rounded to float16, the run "
+                "computes them; log-probabilities of tokens may differ by 0.001"
+            )
+        return rates.pop() if rates else "paper", notes
 
     def _embedding_weights(
         self, tensors: Tensors, source: VocabularyRows, target: VocabularyRows

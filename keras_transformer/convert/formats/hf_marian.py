@@ -52,22 +52,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     network = HfMarianNetwork(config, source / "config.json")
     tokenizer = _tokenizer(source, config, network)
     tensors = _tensors(source)
-    found = network.position_rates(tensors)
+    found, position_notes = network.positions(tensors)
     rates = settings.position_rates or found
     weights = network.weights(tensors, tokenizer.source, tokenizer.target)
     search, notes = search_settings(
         _generation_options(source, config), tokenizer.target_tokens, network.max_positions
     )
-    if rates == "paper":
-        notes.append(
-            "positions: with the paper's rates, as Hugging Face computes; Marian trains with those "
-            "of tensor2tensor, which --position_rates tensor2tensor takes"
-        )
-    elif found == "paper":
-        notes.append(
-            "positions: with tensor2tensor's rates, as in Marian; Hugging Face computes with the "
-            "paper's, so its scores differ"
-        )
+    notes += _rates_notes(rates, found) + position_notes
     return ForeignModel(
         format=NAME,
         settings={
@@ -82,6 +73,20 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         tokenizer=tokenizer.tokenizer,
         notes=[*tokenizer.notes, *notes],
     )
+
+
+def _rates_notes(rates: str, found: str) -> list[str]:
+    if rates == "paper":
+        return [
+            "positions: with the paper's rates, as Hugging Face computes; Marian trains with those "
+            "of tensor2tensor, which --position_rates tensor2tensor takes"
+        ]
+    if found == "paper":
+        return [
+            "positions: with tensor2tensor's rates, as in Marian; Hugging Face computes with the "
+            "paper's, so its scores differ"
+        ]
+    return []
 
 
 def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -> ForeignTokenizer:

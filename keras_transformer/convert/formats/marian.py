@@ -28,7 +28,7 @@ DESCRIPTION = "Marian: a .npz file, or the unpacked folder of an OPUS-MT release
 OPTIONS = frozenset({"source_vocabulary", "target_vocabulary"})
 
 _MAX_TOKENS = 512  # there is no limit in the network
-_PREPROCESSING = ("preprocess.sh", "postprocess.sh")
+_SCRIPTS = ("preprocess.sh", "postprocess.sh")
 
 
 def recognises(source: Path) -> bool:
@@ -106,12 +106,12 @@ def _vocabulary(file: Path, size: int) -> Vocabulary:
 
 
 def _text_notes(files: MarianFiles) -> list[str]:
-    present = [name for name in _PREPROCESSING if (files.weights.parent / name).is_file()]
+    present = [name for name in _SCRIPTS if (files.weights.parent / name).is_file()]
     if not present or files.sentencepiece is None:
         return []
     return [
-        f"text: {' and '.join(present)} of the source replace punctuation such as “ and ’ before "
-        "translation, or change the result; the run does neither"
+        f"text: the run does not apply {' and '.join(present)}, which change punctuation such as "
+        "“ and ’; apply it to the text for the source's results"
     ]
 
 
