@@ -65,7 +65,7 @@ def test_a_run_folder_appears_and_translates(opus: Path, tmp_path: Path) -> None
     opened = Run.open(run)
     assert opened.config.data.train == ""
     assert TAG in "".join(opened.tokenizer().source.pieces(range(opened.tokenizer().source.size)))
-    texts = Translator.load(run).translate(["a small dog", ""])
+    texts = Translator.from_run(run).translate(["a small dog", ""])
     assert len(texts) == 2
 
 
