@@ -15,7 +15,7 @@ REQUIREMENTS = {
     "hugging-face": [
         *("transformers==5.24.0", "torch==2.13.0", "sentencepiece", "sacremoses", "safetensors"),
     ],
-    "marian": ["pymarian==1.12.42", "sentencepiece"],
+    "marian": ["pymarian==1.12.42", "sentencepiece", "numpy"],
     "joeynmt": ["joeynmt==2.3.0", "torch==2.13.0", "importlib_metadata"],
     # What the source of fairseq imports; it is not built.
     "fairseq": [

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.special_tokens import END, PAD
 
@@ -76,14 +77,14 @@ def links(
     return [(int(row.argmax()), unit) for unit, row in enumerate(sums)]
 
 
-def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
+def words_of_pieces(side: LanguageTokenizer, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the word of a text that each of its pieces belongs to, counted from 0.
 
     Words are separated by spaces. A piece belongs to the last word of the text up to it, so
     that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
     The result is empty if that text is.
     """
-    texts = [plain(text) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
+    texts = [plain(text, side) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
