@@ -100,8 +100,10 @@ def dev_spec(config: DataConfig) -> str:
     """Return the spec of the held-out pairs; its split is "dev" unless it names one.
 
     Raises:
-        ConfigError: ``data.dev`` is empty and the corpus has no held-out pairs.
+        ConfigError: ``data.dev`` is empty and the corpus has no held-out pairs; or there is no
+            corpus.
     """
+    config.check_corpus()
     if config.dev:
         return config.dev
     if not config.train.startswith(CORPORA_WITH_DEV):

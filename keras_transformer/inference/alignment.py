@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.special_tokens import END, PAD
 
@@ -76,7 +77,7 @@ def links(
     return [(int(row.argmax()), unit) for unit, row in enumerate(sums)]
 
 
-def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
+def words_of_pieces(side: LanguageTokenizer, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the word of a text that each of its pieces belongs to, counted from 0.
 
     Words are separated by spaces. A piece belongs to the last word of the text up to it, so

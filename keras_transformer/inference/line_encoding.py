@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.translation import TranslationError
 
 logger = logging.getLogger(__name__)
 
 
 def encode_lines(
-    tokenizer: SentencePiece, lines: Sequence[str], data: DataConfig, name: str, first_line: int
+    tokenizer: LanguageTokenizer, lines: Sequence[str], data: DataConfig, name: str, first_line: int
 ) -> list[list[int]]:
     """Encode lines; truncate or refuse those that are too long.
 
@@ -49,7 +49,7 @@ def encode_lines(
 
 
 def encode_prefixes(
-    tokenizer: SentencePiece,
+    tokenizer: LanguageTokenizer,
     prefixes: Sequence[str],
     sources: Sequence[Sequence[int]],
     max_extra: int,

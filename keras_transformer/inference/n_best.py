@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.hypotheses import NEG_INF, Hypotheses
 from keras_transformer.inference.translation import Alternative, Translation
 
 
 def read_translations(
-    hypotheses: Hypotheses, target: SentencePiece, search: SearchConfig
+    hypotheses: Hypotheses, target: LanguageTokenizer, search: SearchConfig
 ) -> list[Translation]:
     """Detokenise the hypotheses of a batch.
 

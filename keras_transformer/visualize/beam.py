@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW
 from keras_transformer.inference.search.step_function import as_steps
@@ -125,7 +125,7 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
 class _Tree:
     """Builder of a hypothesis tree, with nodes by path."""
 
-    def __init__(self, record: SearchRecord, tokenizer: SentencePiece) -> None:
+    def __init__(self, record: SearchRecord, tokenizer: LanguageTokenizer) -> None:
         self._tokenizer = tokenizer
         self._distributions: dict[TokenPath, np.ndarray] = {}
         root = Node(read_tokens(tokenizer, [START])[0], 1.0, 0.0)

@@ -17,7 +17,8 @@ from ctranslate2.specs.transformer_spec import (
 )
 
 from keras_transformer.config import ModelConfig
-from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.model import transformer
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.feed_forward import FeedForward
@@ -198,5 +199,5 @@ def _register_tokenizer(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
     spec.config.layer_norm_epsilon = EPSILON
 
 
-def _names(side: SentencePiece) -> list[str]:
+def _names(side: LanguageTokenizer) -> list[str]:
     return side.pieces(range(side.size))

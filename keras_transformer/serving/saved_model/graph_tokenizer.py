@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.plain_text import SPACES
 from keras_transformer.special_tokens import END, PAD
 
@@ -33,7 +33,7 @@ class GraphTokenizer(tf.Module):
         max_tokens: Longest row of ids, END counted; longer texts are cut.
     """
 
-    def __init__(self, side: SentencePiece, max_tokens: int) -> None:
+    def __init__(self, side: LanguageTokenizer, max_tokens: int) -> None:
         super().__init__()
         self._tokenizer: Any = side.graph()
         self._max_ids = max_tokens - 1

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, START, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.constraints import FORBIDDEN
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
@@ -18,6 +18,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.presets import preset
 from keras_transformer.serving.settings import ExportError
+from keras_transformer.special_tokens import END, START
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
 

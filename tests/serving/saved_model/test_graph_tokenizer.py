@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import END
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.serving.saved_model.graph_tokenizer import GraphTokenizer
+from keras_transformer.special_tokens import END
 
 TEXTS = [
     "A dog runs over the green grass.",
