@@ -6,24 +6,26 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.convert.ctranslate2_network import TARGET, CTranslate2Network
 from keras_transformer.convert.ctranslate2_variables import CTranslate2Variables
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.foreign_tokenizer import ForeignTokenizer
 from keras_transformer.convert.readers import json_file
 from keras_transformer.convert.readers.ctranslate2_file import CTranslate2File
 from keras_transformer.convert.readers.limits import read_text
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.token_vocabulary import (
-    SideVocabularies,
-    Vocabulary,
-    check_size,
+    TokenList,
     find_sentencepiece,
-    token_vocabularies,
+    token_tokenizer,
 )
-from keras_transformer.data.foreign_sentencepiece import NONE, SpecialIds
+from keras_transformer.convert.vocabulary_rows import NONE
+
+if TYPE_CHECKING:
+    from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
 NAME = "ctranslate2"
 DESCRIPTION = "CTranslate2: a folder with model.bin and vocabularies"
@@ -65,9 +67,9 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     config = _config(folder)
     epsilon = config.get("layer_norm_epsilon")
     network = CTranslate2Network(variables, epsilon, settings.heads)
-    vocabularies = _vocabularies(folder, config, network)
-    weights, found = network.weights(vocabularies.rows)
-    notes = list(vocabularies.notes)
+    tokenizer = _tokenizer(folder, config, network)
+    weights, found = network.weights((tokenizer.source, tokenizer.target))
+    notes = list(tokenizer.notes)
     if variables.quantized:
         notes.append(
             f"weights: {len(variables.quantized)} matrices were stored as integers; the model is "
@@ -83,12 +85,12 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         settings={
             **network.settings(),
             **SEARCH,
-            **vocabularies.settings,
+            **tokenizer.settings,
             **found,
             "data.source_end": _source_end(config, variables),
         },
         weights=weights,
-        tokenizer=vocabularies.tokenizer,
+        tokenizer=tokenizer.tokenizer,
         notes=notes,
         facts=network.facts(),
     )
@@ -110,9 +112,9 @@ def _source_end(config: Mapping[str, Any], variables: CTranslate2Variables) -> b
     return bool(config.get("add_source_eos", variables.setting("encoder", "with_source_eos")))
 
 
-def _vocabularies(
+def _tokenizer(
     folder: Path, config: Mapping[str, Any], network: CTranslate2Network
-) -> SideVocabularies:
+) -> ForeignTokenizer:
     shared = _read_tokens(folder, "shared_vocabulary")
     sides = []
     for side, matrix in (("source", network.source), ("target", TARGET)):
@@ -124,13 +126,11 @@ def _vocabularies(
             )
         path, tokens = found
         special = _special(path, tokens, config, network.starts_from_zero)
-        vocabulary = Vocabulary(tokens, special, path)
-        check_size(vocabulary, network.size(matrix)[0], matrix)
+        vocabulary = TokenList(tokens, special, path)
+        vocabulary.check_size(network.size(matrix)[0], matrix)
         sides.append(vocabulary)
     source, target = sides
-    if source.tokens == target.tokens:
-        target = source
-    return token_vocabularies(source, target, find_sentencepiece(folder))
+    return token_tokenizer(source, target, find_sentencepiece(folder))
 
 
 def _read_tokens(folder: Path, stem: str) -> tuple[Path, list[str]] | None:
@@ -154,6 +154,8 @@ def _special(
     path: Path, tokens: list[str], config: Mapping[str, Any], zero_start: bool
 ) -> SpecialIds:
     """Return the rows of the special tokens by their names in config.json."""
+    from keras_transformer.data.foreign_sentencepiece import SpecialIds
+
     names = {name: config.get(name, default) for name, default in _DEFAULTS.items()}
     start = config.get("decoder_start_token", names["bos_token"])
     if start is None and not zero_start:

@@ -9,26 +9,22 @@ from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.fairseq_network import FairseqNetwork, UpgradedNames
 from keras_transformer.convert.fairseq_options import FairseqOptions, is_record
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.foreign_tokenizer import ForeignTokenizer
 from keras_transformer.convert.readers import torch_file
 from keras_transformer.convert.readers.limits import read_text
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
-    SideVocabularies,
-    Vocabulary,
-    check_size,
+    TokenList,
     find_sentencepiece,
-    token_vocabularies,
+    token_tokenizer,
 )
-from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
 NAME = "fairseq"
 DESCRIPTION = "fairseq: model.pt with dict.XX.txt beside it"
 OPTIONS = frozenset({"source_vocabulary", "target_vocabulary"})
 
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-# The decoder starts with the end token.
-_IDS = SpecialIds(pad=1, unknown=3, start=2, end=2)
 _OVERWRITE = " #fairseq:overwrite"
 _BEST = "checkpoint_best.pt"
 
@@ -60,21 +56,21 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     tensors = Tensors(UpgradedNames(torch_file.TorchTensors(checkpoint["model"])), file)
     network = FairseqNetwork(options, tensors, file)
     languages = _languages(options)
-    vocabularies = _vocabularies(file, settings, languages, network, tensors)
-    weights, found = network.weights(vocabularies.rows)
+    tokenizer = _tokenizer(file, settings, languages, network, tensors)
+    weights, found = network.weights((tokenizer.source, tokenizer.target))
     return ForeignModel(
         format=NAME,
         settings={
             **network.settings(),
             **SEARCH,
-            **vocabularies.settings,
+            **tokenizer.settings,
             **found,
             **{f"data.{side}": name for side, name in languages.items() if name},
         },
         weights=weights,
-        tokenizer=vocabularies.tokenizer,
+        tokenizer=tokenizer.tokenizer,
         notes=[
-            *vocabularies.notes,
+            *tokenizer.notes,
             "search: fairseq's defaults, beam 5 and lenpen 1; a checkpoint does not hold others",
         ],
         facts=[f"arch {options.arch}", *network.facts()],
@@ -108,27 +104,25 @@ def _languages(options: FairseqOptions) -> dict[str, str]:
     return {side: name if isinstance(name, str) else "" for side, name in names.items()}
 
 
-def _vocabularies(
+def _tokenizer(
     file: Path,
     settings: ConvertSettings,
     languages: Mapping[str, str],
     network: FairseqNetwork,
     tensors: Tensors,
-) -> SideVocabularies:
+) -> ForeignTokenizer:
     paths = {
         side: _dictionary_path(file, side, name, getattr(settings, f"{side}_vocabulary"))
         for side, name in languages.items()
     }
     source = read_dictionary(paths["source"])
     target = read_dictionary(paths["target"])
-    if list(source.tokens) == list(target.tokens):
-        target = source
     for side, vocabulary in (("encoder", source), ("decoder", target)):
         name = f"{side}.embed_tokens.weight"
         if name in tensors:  # not that of the encoder in some tied models
-            check_size(vocabulary, tensors.shape(name)[0], name)
+            vocabulary.check_size(tensors.shape(name)[0], name)
     models = find_sentencepiece(file.parent, languages["source"], languages["target"])
-    return token_vocabularies(source, target, models)
+    return token_tokenizer(source, target, models)
 
 
 def _dictionary_path(file: Path, side: str, language: str, given: str) -> Path:
@@ -148,12 +142,14 @@ def _dictionary_path(file: Path, side: str, language: str, given: str) -> Path:
     )
 
 
-def read_dictionary(path: Path) -> Vocabulary:
+def read_dictionary(path: Path) -> TokenList:
     """Read a dictionary: a token and its count in each line, behind four special tokens.
 
     Raises:
         ConvertError: It cannot be read, or a line has another form.
     """
+    from keras_transformer.data.foreign_sentencepiece import SpecialIds
+
     tokens: dict[str, int] = {token: row for row, token in enumerate(_SPECIAL)}
     entries = list(_SPECIAL)
     for number, line in enumerate(read_text(path).split("\n"), 1):
@@ -170,7 +166,9 @@ def read_dictionary(path: Path) -> Vocabulary:
             raise ConvertError(f"{path}, line {number}: expected each token once, got {token!r}")
         tokens[token] = len(entries)
         entries.append(token)
-    return Vocabulary(_distinct(entries, tokens), _IDS, path)
+    # The decoder starts with the end token.
+    special = SpecialIds(pad=1, unknown=3, start=2, end=2)
+    return TokenList(_distinct(entries, tokens), special, path)
 
 
 def _distinct(entries: list[str], rows: Mapping[str, int]) -> list[str]:

@@ -12,6 +12,7 @@ from keras_transformer.convert.embedding_weights import embedding_weights
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.fairseq_network import ACTIVATIONS, EPSILON, SINUSOIDS
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.foreign_tokenizer import CONTINUATION
 from keras_transformer.convert.hf_generation import search_settings
 from keras_transformer.convert.readers import json_file, torch_file
 from keras_transformer.convert.readers.safetensors_file import SafetensorsFile
@@ -19,14 +20,11 @@ from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.stacks import Stack, stack_facts, stack_settings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
-    CONTINUATION,
-    Vocabulary,
-    check_size,
-    token_vocabularies,
+    TokenList,
+    token_tokenizer,
 )
 from keras_transformer.convert.torch_layers import fairseq_layer
 from keras_transformer.convert.vocabulary_rows import VocabularyRows
-from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
 NAME = "fsmt"
 DESCRIPTION = "Hugging Face FSMT, fairseq's WMT19 models: a folder with config.json"
@@ -57,14 +55,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     if config.get("model_type") != "fsmt":
         raise ConvertError(f"{file}: model_type: expected 'fsmt', got {config.get('model_type')!r}")
     tensors = _tensors(source)
-    vocabularies = token_vocabularies(*_vocabularies(source, config, tensors))
+    tokenizer = token_tokenizer(*_token_lists(source, config, tensors))
     network = _Network(config, tensors, file)
-    weights, found = network.weights(vocabularies.rows)
+    weights, found = network.weights((tokenizer.source, tokenizer.target))
     options = source / "generation_config.json"
-    target = vocabularies.tokenizer.target
     search, notes = search_settings(
         json_file.read_object(options) if options.is_file() else config,
-        target.pieces(range(target.size)),
+        tokenizer.target_tokens,
         network.max_positions,
     )
     return ForeignModel(
@@ -72,13 +69,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         settings={
             **network.settings(),
             **search,
-            **vocabularies.settings,
+            **tokenizer.settings,
             **found,
             **_languages(config),
         },
         weights=weights,
-        tokenizer=vocabularies.tokenizer,
-        notes=[*vocabularies.notes, *notes],
+        tokenizer=tokenizer.tokenizer,
+        notes=[*tokenizer.notes, *notes],
         facts=stack_facts(network.stacks["encoder"], network.stacks["decoder"], network.d_model),
     )
 
@@ -92,9 +89,11 @@ def _tensors(source: Path) -> Tensors:
     raise ConvertError(f"{source}: expected {safe.name} or {binary.name}, found neither")
 
 
-def _vocabularies(
+def _token_lists(
     source: Path, config: Mapping[str, Any], tensors: Tensors
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[TokenList, TokenList]:
+    from keras_transformer.data.foreign_sentencepiece import SpecialIds
+
     names = {"pad_token_id": 1, "decoder_start_token_id": 2, "eos_token_id": 2}
     ids = {name: config.get(name, default) for name, default in names.items()}
     sides = []
@@ -109,12 +108,11 @@ def _vocabularies(
             ids["decoder_start_token_id"],
             ids["eos_token_id"],
         )
-        vocabulary = Vocabulary([_fairseq_form(token) for token in tokens], special, source / name)
+        vocabulary = TokenList([_fairseq_form(token) for token in tokens], special, source / name)
         matrix = f"model.{side}.embed_tokens.weight"
-        check_size(vocabulary, tensors.shape(matrix)[0], matrix)
+        vocabulary.check_size(tensors.shape(matrix)[0], matrix)
         sides.append(vocabulary)
-    joint = sides[0].tokens == sides[1].tokens
-    return sides[0], sides[0] if joint else sides[1]
+    return sides[0], sides[1]
 
 
 def _fairseq_form(token: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.foreign_tokenizer import ForeignTokenizer
 from keras_transformer.convert.joeynmt_network import SOURCE, TARGET, JoeyNetwork
 from keras_transformer.convert.readers import torch_file, yaml_file
 from keras_transformer.convert.readers.limits import read_text
@@ -15,12 +16,9 @@ from keras_transformer.convert.sentencepiece_pieces import read_pieces
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
-    SideVocabularies,
-    Vocabulary,
-    check_size,
-    token_vocabularies,
+    TokenList,
+    token_tokenizer,
 )
-from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
 NAME = "joeynmt"
 DESCRIPTION = "JoeyNMT: a folder with config.yaml, best.ckpt and vocabularies"
@@ -50,22 +48,22 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         raise ConvertError(f"{file}: expected a checkpoint of JoeyNMT with model_state, found none")
     tensors = Tensors(torch_file.TorchTensors(checkpoint["model_state"]), file)
     data = _Data(sections["data"], file.parent)
-    vocabularies, suppressed, notes = _vocabularies(data, tensors)
+    tokenizer, suppressed, notes = _tokenizer(data, tensors)
     network = JoeyNetwork(sections["model"], tensors, path)
-    weights, found = network.weights(vocabularies.rows)
+    weights, found = network.weights((tokenizer.source, tokenizer.target))
     search, search_notes = _search(config.get("testing"), suppressed)
     return ForeignModel(
         format=NAME,
         settings={
             **network.settings(),
             **search,
-            **vocabularies.settings,
+            **tokenizer.settings,
             **found,
             **data.languages(),
         },
         weights=weights,
-        tokenizer=vocabularies.tokenizer,
-        notes=[*vocabularies.notes, *notes, *search_notes],
+        tokenizer=tokenizer.tokenizer,
+        notes=[*tokenizer.notes, *notes, *search_notes],
         facts=network.facts(),
     )
 
@@ -118,8 +116,10 @@ class _Data:
         tags = given.get("lang_tags")
         return symbols, [str(token) for token in [*separator, *(tags or [])]]
 
-    def vocabulary(self, name: str) -> Vocabulary:
+    def vocabulary(self, name: str) -> TokenList:
         """Read the vocabulary of a side: special tokens come first, if the file lacks them."""
+        from keras_transformer.data.foreign_sentencepiece import SpecialIds
+
         configured = self.side(name).get("voc_file")
         own = self.folder / f"{name}_vocab.txt"
         path = own
@@ -136,7 +136,7 @@ class _Data:
                 )
         ids = {key: number for key, (number, _) in symbols.items()}
         special = SpecialIds(ids["pad"], ids["unk"], ids["bos"], ids["eos"])
-        return Vocabulary(tokens, special, path)
+        return TokenList(tokens, special, path)
 
     def sentencepiece(self, name: str) -> Path | None:
         """Return the SentencePiece model of a side."""
@@ -162,13 +162,11 @@ class _Data:
         return [step for step, used in steps.items() if used]
 
 
-def _vocabularies(data: _Data, tensors: Tensors) -> tuple[SideVocabularies, list[str], list[str]]:
-    """Return the vocabularies, tokens that are never generated, and notes."""
+def _tokenizer(data: _Data, tensors: Tensors) -> tuple[ForeignTokenizer, list[str], list[str]]:
+    """Return the tokenizer, tokens that are never generated, and notes."""
     source, target = data.vocabulary("src"), data.vocabulary("trg")
-    check_size(source, tensors.shape(SOURCE)[0], SOURCE)
-    check_size(target, tensors.shape(TARGET)[0], TARGET)
-    if source.tokens == target.tokens:
-        target = source
+    source.check_size(tensors.shape(SOURCE)[0], SOURCE)
+    target.check_size(tensors.shape(TARGET)[0], TARGET)
     notes = [
         f"text: JoeyNMT prepares the {ours} text by {', '.join(steps)}; do that outside"
         for ours, theirs in _LANGUAGES.items()
@@ -186,10 +184,10 @@ def _vocabularies(data: _Data, tensors: Tensors) -> tuple[SideVocabularies, list
         found = []
     if found and found[0] == found[1]:
         found = found[:1]
-    return token_vocabularies(source, target, found), data.symbols()[1], notes
+    return token_tokenizer(source, target, found), data.symbols()[1], notes
 
 
-def _lacking(model: Path, vocabulary: Vocabulary) -> int:
+def _lacking(model: Path, vocabulary: TokenList) -> int:
     """Return how many pieces of a model have no id; its special ones need none."""
     tokens = {*vocabulary.tokens, "<unk>", "<s>", "</s>", "<pad>"}
     return sum(piece not in tokens for piece in read_pieces(model))

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.foreign_tokenizer import ForeignTokenizer
 from keras_transformer.convert.opennmt_description import NAME as DESCRIPTION_FILE
 from keras_transformer.convert.opennmt_description import Description, read_description
 from keras_transformer.convert.opennmt_network import SOURCE, TARGET, OpenNmtNetwork, check_names
@@ -17,13 +18,10 @@ from keras_transformer.convert.readers.tf_checkpoint import TfCheckpoint, find_p
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
-    SideVocabularies,
-    Vocabulary,
-    check_size,
+    TokenList,
     find_sentencepiece,
-    token_vocabularies,
+    token_tokenizer,
 )
-from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
 NAME = "opennmt_tf"
 DESCRIPTION = "OpenNMT-tf 2: a folder with checkpoint, ckpt-N.index and vocabularies"
@@ -58,8 +56,8 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     activation = settings.activation or description.activation
     network = OpenNmtNetwork(tensors, heads, activation or "relu")
     options = _run_options(folder)
-    vocabularies = _vocabularies(folder, settings, options, tensors)
-    weights, found = network.weights(vocabularies.rows)
+    tokenizer = _tokenizer(folder, settings, options, tensors)
+    weights, found = network.weights((tokenizer.source, tokenizer.target))
     source_end, notes = _source_end(settings, options, description)
     if not activation:
         notes.append("activation: relu, OpenNMT-tf's default; --activation takes another")
@@ -69,13 +67,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         settings={
             **network.settings(),
             **search,
-            **vocabularies.settings,
+            **tokenizer.settings,
             **found,
             "data.source_end": source_end,
         },
         weights=weights,
-        tokenizer=vocabularies.tokenizer,
-        notes=[*vocabularies.notes, *notes, *search_notes],
+        tokenizer=tokenizer.tokenizer,
+        notes=[*tokenizer.notes, *notes, *search_notes],
         facts=[description.model, *network.facts()] if description.model else network.facts(),
     )
 
@@ -142,9 +140,9 @@ def _search(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     }, notes
 
 
-def _vocabularies(
+def _tokenizer(
     folder: Path, settings: ConvertSettings, options: Mapping[str, Any], tensors: Tensors
-) -> SideVocabularies:
+) -> ForeignTokenizer:
     target_matrix = TARGET if TARGET in tensors else SOURCE
     sides = {}
     for side, matrix in (("source", SOURCE), ("target", target_matrix)):
@@ -153,11 +151,9 @@ def _vocabularies(
         configured = _section(options, "data").get(f"{side}_vocabulary")
         path = Path(given) if given else _find_vocabulary(folder, side, size, configured)
         sides[side] = read_vocabulary(path)
-        check_size(sides[side], size, matrix)
+        sides[side].check_size(size, matrix)
     source, target = sides["source"], sides["target"]
-    if source.tokens == target.tokens:
-        target = source
-    return token_vocabularies(source, target, find_sentencepiece(folder))
+    return token_tokenizer(source, target, find_sentencepiece(folder))
 
 
 def _find_vocabulary(folder: Path, side: str, size: int, configured: Any) -> Path:
@@ -192,12 +188,14 @@ def _lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
+def read_vocabulary(path: Path) -> TokenList:
     """Read a vocabulary: a token in each line; the unknown token follows the last one.
 
     Raises:
         ConvertError: It cannot be read, or does not begin with the special tokens.
     """
+    from keras_transformer.data.foreign_sentencepiece import SpecialIds
+
     tokens = _lines(path)
     if tuple(tokens[: len(_SPECIAL)]) != _SPECIAL:
         raise ConvertError(
@@ -205,4 +203,4 @@ def read_vocabulary(path: Path) -> Vocabulary:
             f"{', '.join(tokens[:3])}"
         )
     special = SpecialIds(pad=0, start=1, end=2, unknown=len(tokens))
-    return Vocabulary([*tokens, _UNKNOWN], special, path)
+    return TokenList([*tokens, _UNKNOWN], special, path)
