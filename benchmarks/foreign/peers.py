@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ class Peer:
     """Models; the script explains them."""
     refused: tuple[str, ...] = ()
     """Models that no conversion can represent."""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options of conversion by model, where the files do not say everything."""
 
 
 # By format, in the order in which they are made: ctranslate2 converts models of earlier ones.
@@ -103,6 +105,8 @@ def make(place: Path, name: str, variant: str, size: str, text: Path, venvs: Pat
         "answers": str(answers_file(place, name, variant)),
         "text": str(text),
     }
+    if variant in peer.refused:
+        settings["updates"] = 10
     if (name, variant) == ("opennmt_tf", "shared"):
         settings["ctranslate2"] = str(model_folder(place, "ctranslate2", "opennmt"))
     if name == "ctranslate2":

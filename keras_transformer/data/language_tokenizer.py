@@ -11,6 +11,8 @@ class LanguageTokenizer(Protocol):
 
     suffix: ClassVar[str]
     """Ending of its file, such as ``.model``."""
+    space_mark: ClassVar[str]
+    """Character that stands for a space wherever it is decoded; "": there is none."""
 
     @classmethod
     def read(cls, data: bytes, name: str) -> Self:

@@ -44,6 +44,8 @@ class SentencePiece:
 
     suffix = ".model"
     """Ending of the file."""
+    space_mark = "\u2581"
+    """Mark of a space in pieces; byte pieces can spell it in a text."""
 
     def __init__(self, proto: bytes, name: str = "tokenizer model") -> None:
         self.proto = proto

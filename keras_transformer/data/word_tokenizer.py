@@ -46,6 +46,8 @@ class Words:
 
     suffix = ".words"
     """Ending of the file."""
+    space_mark = ""
+    """Words have no mark of a space: U+2581 in a word stays."""
 
     def __init__(
         self, words: Iterable[str], continuation: str = "", name: str = "list of words"

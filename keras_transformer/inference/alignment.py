@@ -84,7 +84,7 @@ def words_of_pieces(side: LanguageTokenizer, ids: Sequence[int]) -> tuple[int, .
     that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
     The result is empty if that text is.
     """
-    texts = [plain(text) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
+    texts = [plain(text, side) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 

@@ -37,7 +37,7 @@ def read_translations(
     )
     tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)  # (B * M, L)
     ids = [row[:length].tolist() for row, length in zip(tokens, lengths.flat, strict=True)]
-    texts = [plain(text) for text in target.decode(ids)]
+    texts = [plain(text, target) for text in target.decode(ids)]
     count = lengths.shape[1]  # M
     translations = []
     for sentence in range(len(lengths)):

@@ -1,4 +1,4 @@
-"""A run written for CTranslate2, with its SentencePiece models."""
+"""A run written for CTranslate2, with its tokenizers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CTranslate2Writer:
         }
 
     def write(self, folder: Path, name: str, log: Log) -> None:
-        """Write the model and the SentencePiece models."""
+        """Write the model and the tokenizers."""
         for warning in self._warnings:
             log(f"warning: {warning}")
         self._save(folder, self._dtype)
@@ -74,7 +74,7 @@ class CTranslate2Writer:
             tokens, max_batch_size=self._batch_tokens, batch_type="tokens", **self._options
         )
         target = self.tokenizer.target
-        return [plain(target.join(result.hypotheses[0])) for result in results]
+        return [plain(target.join(result.hypotheses[0]), target) for result in results]
 
     def translate_float32(self, folder: Path, lines: list[str]) -> list[str]:
         """Translate with float32 weights, written into a temporary folder."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.data.language_tokenizer import LanguageTokenizer
-from keras_transformer.inference.plain_text import SPACES
+from keras_transformer.inference.plain_text import spaces
 from keras_transformer.special_tokens import END, PAD
 
 
@@ -26,7 +26,7 @@ class Encoded(NamedTuple):
 
 
 class GraphTokenizer(tf.Module):
-    """SentencePiece tokenizer with its model in the graph.
+    """Tokenizer of one language in the graph.
 
     Args:
         side: Tokenizer of one language.
@@ -36,6 +36,7 @@ class GraphTokenizer(tf.Module):
     def __init__(self, side: LanguageTokenizer, max_tokens: int) -> None:
         super().__init__()
         self._tokenizer: Any = side.graph()
+        self._spaces = spaces(side)
         self._max_ids = max_tokens - 1
 
     def encode(self, texts: tf.Tensor) -> Encoded:
@@ -51,9 +52,9 @@ class GraphTokenizer(tf.Module):
         size = tf.reduce_prod(tf.shape(ids)[:-1])
         flat = tf.reshape(ids, [size, tf.shape(ids)[-1]])  # (size, L)
         rows = tf.RaggedTensor.from_tensor(flat, padding=PAD)
-        texts = tf.strings.regex_replace(self._tokenizer.detokenize(rows), SPACES, " ")
+        texts = tf.strings.regex_replace(self._tokenizer.detokenize(rows), self._spaces, " ")
         return tf.reshape(tf.strings.strip(texts), tf.shape(ids)[:-1])  # (...)
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        """Return the subword piece of each id (B, L), "" for padding."""
+        """Return the token of each id (B, L), "" for padding."""
         return tf.where(ids == PAD, "", self._tokenizer.id_to_string(ids))

@@ -41,7 +41,7 @@ def test_text_and_pieces_of_ids_are_those_of_python(pieces) -> None:
     tokenizer = GraphTokenizer(pieces, 1000)
     encoded = tokenizer.encode(tf.constant(TEXTS))
     texts = [text.decode() for text in tokenizer.decode(encoded.ids).numpy()]
-    assert texts == [plain(text) for text in pieces.decode(pieces.encode(TEXTS))]
+    assert texts == [plain(text, pieces) for text in pieces.decode(pieces.encode(TEXTS))]
     names = tokenizer.pieces(encoded.ids).numpy()
     for row, length, ids in zip(names, encoded.lengths.numpy(), pieces.encode(TEXTS), strict=True):
         assert [name.decode() for name in row[:length]] == [*pieces.pieces(ids), "</s>"]
@@ -68,4 +68,4 @@ def test_no_spelled_byte_breaks_the_line(pieces, spelled) -> None:
     table = {pieces.pieces([token])[0]: token for token in range(pieces.size)}
     ids = [[*pieces.encode(["A"])[0], *(table[name] for name in names), *pieces.encode(["B"])[0]]]
     found = GraphTokenizer(pieces, 60).decode(tf.constant(ids)).numpy()[0].decode()
-    assert found == plain(pieces.decode(ids)[0]) == "A B"
+    assert found == plain(pieces.decode(ids)[0], pieces) == "A B"
