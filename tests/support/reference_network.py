@@ -104,7 +104,9 @@ class ReferenceNetwork:
 
     def _embed(self, side: str, ids: Sequence[int]) -> Array:
         tied = self._get("model.embeddings", "tied") == "tied"
-        name = "embedding" if tied else {"encoder": "source_embedding"}.get(side, "target_embedding")
+        name = (
+            "embedding" if tied else {"encoder": "source_embedding"}.get(side, "target_embedding")
+        )
         x = self._weights[f"{name}/matrix"][list(ids)]
         if self._get("model.scale_embeddings", True):
             x = x * math.sqrt(x.shape[1])

@@ -109,7 +109,7 @@ def test_stored_sinusoids(tmp_path: Path) -> None:
 def test_copies_of_tied_matrices_must_be_equal(tmp_path: Path) -> None:
     tensors = write_hf_folder(tmp_path)
     copies = ("model.encoder.embed_tokens.weight", "lm_head.weight")
-    tensors |= {name: tensors["model.shared.weight"] for name in copies}
+    tensors |= dict.fromkeys(copies, tensors["model.shared.weight"])
     write_safetensors(tmp_path / "model.safetensors", tensors)
     assert read(tmp_path).settings["model.embeddings"] == "tied"
     tensors["lm_head.weight"] = tensors["lm_head.weight"] + 1
