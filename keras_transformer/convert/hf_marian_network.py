@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.convert.errors import ConvertError
-from keras_transformer.convert.sinusoids import find_rates
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.torch_layers import fairseq_layer
 from keras_transformer.convert.vocabulary_rows import VocabularyRows
@@ -97,7 +96,7 @@ class HfMarianNetwork:
         return "tied" if self.shared else "decoder"
 
     def settings(self) -> dict[str, Any]:
-        """Return our fields of the network, without ``model.position_rates``."""
+        """Return our fields of the network, without those of its positions."""
         encoder, decoder = _SIDES
         values = {
             "encoder_layers": self.layers[encoder],
@@ -113,7 +112,6 @@ class HfMarianNetwork:
             "attention_bias": True,
             "output_bias": True,
             "layer_norm_epsilon": EPSILON,
-            "position_layout": "halves",
         }
         settings = {f"model.{name}": value for name, value in values.items()}
         for theirs, ours in _DROPOUTS.items():
@@ -123,7 +121,7 @@ class HfMarianNetwork:
         return settings
 
     def weights(self, tensors: Tensors, source: VocabularyRows, target: VocabularyRows) -> Weights:
-        """Return the weights by our paths, after `positions`.
+        """Return the weights by our paths, after `position_tables`.
 
         Args:
             tensors: The checkpoint.
@@ -147,29 +145,17 @@ class HfMarianNetwork:
         tensors.check_all_used()
         return weights
 
-    def positions(self, tensors: Tensors) -> tuple[str, list[str]]:
-        """Return ``model.position_rates`` of the tables in the checkpoint, and notes about them.
+    def position_tables(self, tensors: Tensors) -> dict[str, np.ndarray]:
+        """Return the tables of positions in the checkpoint by our paths.
 
         Hugging Face reads the tables of earlier checkpoints, and computes those of later ones,
         which have none.
-
-        Raises:
-            ConvertError: A table holds other numbers than sinusoids, such as trained ones.
         """
-        names = [f"model.{side}.embed_positions.weight" for side in _SIDES]
-        tables = {
-            name: tensors.take(name, (None, self.d_model)) for name in names if name in tensors
+        return {
+            f"{ours}_positions/table": tensors.take(name, (None, self.d_model))
+            for ours, theirs in (("source", "encoder"), ("target", "decoder"))
+            if (name := f"model.{theirs}.embed_positions.weight") in tensors
         }
-        rates = {find_rates(table, tensors.file, name) for name, table in tables.items()}
-        if len(rates) > 1:
-            raise ConvertError(f"{tensors.file}: expected the same positions on both sides")
-        notes = []
-        if any(table.dtype == np.float16 for table in tables.values()):
-            notes.append(
-                "positions: Hugging Face reads sinusoids that were rounded to float16, the run "
-                "computes them; log-probabilities of tokens may differ by 0.001"
-            )
-        return rates.pop() if rates else "paper", notes
 
     def _embedding_weights(
         self, tensors: Tensors, source: VocabularyRows, target: VocabularyRows

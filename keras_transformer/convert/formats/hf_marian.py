@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.foreign_tokenizer import (
@@ -19,11 +21,12 @@ from keras_transformer.convert.readers import json_file
 from keras_transformer.convert.readers.limits import read_bytes
 from keras_transformer.convert.readers.safetensors_file import SafetensorsFile
 from keras_transformer.convert.settings import ConvertSettings
+from keras_transformer.convert.sinusoids import find_rates
 from keras_transformer.convert.tensors import Tensors
 
 NAME = "hf_marian"
 DESCRIPTION = "Hugging Face MarianMT, such as OPUS-MT: a folder with config.json"
-OPTIONS = frozenset({"position_rates"})
+OPTIONS = frozenset({"position_rates", "stored_positions"})
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -52,41 +55,67 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     network = HfMarianNetwork(config, source / "config.json")
     tokenizer = _tokenizer(source, config, network)
     tensors = _tensors(source)
-    found, position_notes = network.positions(tensors)
-    rates = settings.position_rates or found
+    tables = network.position_tables(tensors)
+    positions, position_notes = _positions(tables, settings, tensors.file)
     weights = network.weights(tensors, tokenizer.source, tokenizer.target)
     search, notes = search_settings(
         _generation_options(source, config), tokenizer.target_tokens, network.max_positions
     )
-    notes += _rates_notes(rates, found) + position_notes
+    if settings.stored_positions:
+        weights |= tables
     return ForeignModel(
         format=NAME,
         settings={
             **network.settings(),
             **search,
             **tokenizer.settings,
-            "model.position_rates": rates,
+            **positions,
             "data.max_tokens": network.max_positions,
             **_languages(source),
         },
         weights=weights,
         tokenizer=tokenizer.tokenizer,
-        notes=[*tokenizer.notes, *notes],
+        notes=[*tokenizer.notes, *position_notes, *notes],
     )
 
 
-def _rates_notes(rates: str, found: str) -> list[str]:
+def _positions(
+    tables: dict[str, np.ndarray], settings: ConvertSettings, file: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Return our fields of the positions, and notes.
+
+    Raises:
+        ConvertError: The tables hold other numbers than sinusoids, such as trained ones; or
+            ``stored_positions`` is set, and there are none.
+    """
+    found = {find_rates(table, file, "embed_positions.weight") for table in tables.values()}
+    lengths = {len(table) for table in tables.values()}
+    if len(found) > 1:
+        raise ConvertError(f"{file}: expected the same positions on both sides, got two kinds")
+    if settings.stored_positions:
+        if len(tables) < len(("source", "target")) or len(lengths) > 1:
+            raise ConvertError(f"{file}: stored_positions: expected two tables, got {len(tables)}")
+        return {"model.positions": "learned", "model.max_positions": lengths.pop()}, []
+    notes = []
+    if any(table.dtype == np.float16 for table in tables.values()):
+        notes.append(
+            "positions: Hugging Face reads sinusoids rounded to float16, the run computes them; "
+            "log-probabilities of tokens may differ by 0.001; --stored_positions true takes the "
+            "rounded ones"
+        )
+    stored = found.pop() if found else "paper"
+    rates = settings.position_rates or stored
     if rates == "paper":
-        return [
+        notes.append(
             "positions: with the paper's rates, as Hugging Face computes; Marian trains with those "
             "of tensor2tensor, which --position_rates tensor2tensor takes"
-        ]
-    if found == "paper":
-        return [
+        )
+    elif stored == "paper":
+        notes.append(
             "positions: with tensor2tensor's rates, as in Marian; Hugging Face computes with the "
             "paper's, so its scores differ"
-        ]
-    return []
+        )
+    return {"model.position_layout": "halves", "model.position_rates": rates}, notes
 
 
 def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -> ForeignTokenizer:

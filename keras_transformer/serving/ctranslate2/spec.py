@@ -68,7 +68,12 @@ def check(config: ModelConfig) -> None:
 
 
 def build_spec(
-    model: keras.Model, config: ModelConfig, tokenizer: Tokenizer, positions: int, dtype: Precision
+    model: keras.Model,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    positions: int,
+    dtype: Precision,
+    source_end: bool = True,
 ) -> TransformerSpec:
     """Return the specification of a model, ready to be saved.
 
@@ -78,8 +83,11 @@ def build_spec(
         tokenizer: Its tokenizer.
         positions: Rows of the table of positional encodings.
         dtype: Storage type of the weights.
+        source_end: ``data.source_end``: whether the engine ends each source with END.
     """
-    return _SpecBuilder(model, config, positions, dtype).build(tokenizer)
+    result = _SpecBuilder(model, config, positions, dtype).build(tokenizer)
+    result.config.add_source_eos = source_end
+    return result
 
 
 class _SpecBuilder:
@@ -230,7 +238,6 @@ def _register_tokenizer(spec: TransformerSpec, tokenizer: Tokenizer) -> None:
     spec.config.unk_token = unknown
     spec.config.bos_token = spec.config.decoder_start_token = start
     spec.config.eos_token = end
-    spec.config.add_source_eos = True
 
 
 def _names(side: LanguageTokenizer) -> list[str]:

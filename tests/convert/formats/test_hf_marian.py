@@ -100,8 +100,16 @@ def test_stored_sinusoids(tmp_path: Path) -> None:
 
     model = stored(sinusoids(64, D_MODEL, "tensor2tensor"))
     assert model.settings["model.position_rates"] == "tensor2tensor"
-    assert "rounded to float16" in model.notes[-1]
-    assert "rounded" not in stored(sinusoids(64, D_MODEL, "paper"), np.float32).notes[-1]
+    assert "rounded to float16" in "".join(model.notes)
+    assert "rounded" not in "".join(stored(sinusoids(64, D_MODEL, "paper"), np.float32).notes)
+    model = read(tmp_path, stored_positions=True)
+    assert model.settings["model.positions"] == "learned"
+    assert model.settings["model.max_positions"] == 64
+    table = model.weights["target_positions/table"]
+    np.testing.assert_array_equal(table, sinusoids(64, D_MODEL, "paper").astype(np.float32))
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    with pytest.raises(ConvertError, match="stored_positions: expected two tables, got 0"):
+        read(tmp_path, stored_positions=True)
     with pytest.raises(ConvertError, match="expected sinusoids"):
         stored(np.ones((64, D_MODEL)))
 
