@@ -22,16 +22,12 @@ MODELS = [file for name in FORMATS for file in sorted(GOLDEN.glob(f"{name}/*.jso
 SENTENCES = 2
 
 
-def token_ids(tokens: list[str], vocabulary: list[str]) -> list[int]:
-    """Return our ids of tokens, in our form where FSMT writes another one."""
+def token_ids(tokens: list[str], vocabulary: list[str], format_name: str) -> list[int]:
+    """Return our ids of tokens, of which FSMT marks those that end a word, not the others."""
     ids = {token: number for number, token in enumerate(vocabulary)}
-
-    def number(token: str) -> int:
-        ended = token.endswith("</w>")
-        forms = (token, f"\u2581{token}", token[:-4] if ended else f"{token}@@")
-        return next((ids[form] for form in forms if form in ids), UNKNOWN)
-
-    return [number(token) for token in tokens]
+    if format_name == "fsmt":
+        tokens = [token[:-4] if token.endswith("</w>") else f"{token}@@" for token in tokens]
+    return [ids.get(token, ids.get(f"\u2581{token}", UNKNOWN)) for token in tokens]
 
 
 @pytest.mark.parametrize("file", MODELS, ids=[f"{each.parent.name}/{each.stem}" for each in MODELS])
@@ -46,8 +42,10 @@ def test_log_probabilities_of_n_best_lists(file: Path) -> None:
     rows = zip(found["source_tokens"][:SENTENCES], found["n_best"][:SENTENCES], strict=True)
     for tokens, hypotheses in rows:
         for each in hypotheses[:2]:
-            own = network.log_probabilities(
-                token_ids(tokens, source), token_ids(each["tokens"], target)
-            )
+            ids = [
+                token_ids(row, side, model.format)
+                for row, side in ((tokens, source), (each["tokens"], target))
+            ]
+            own = network.log_probabilities(*ids)
             expected = np.array(each["log_probs"])
             np.testing.assert_allclose(own[: len(expected)], expected, atol=3e-5)

@@ -116,11 +116,13 @@ def old_fairseq_names(tensors: Mapping[str, np.ndarray]) -> Arrays:
     return old
 
 
-def write_fsmt(folder: Path, **options: Any) -> Arrays:
-    """Write config.json, vocabularies and model.safetensors of FSMT."""
+def write_fsmt(folder: Path, positions: np.ndarray | None = None, **options: Any) -> Arrays:
+    """Write config.json, vocabularies and model.safetensors of FSMT, with a position table."""
     more = {f"model.{side}.embed_tokens.weight": (SIZE, D_MODEL) for side in LAYERS}
     tensors = fairseq_tensors(prefix="model.", **more)
     tensors["model.decoder.output_projection.weight"] = tensors["model.decoder.embed_tokens.weight"]
+    if positions is not None:
+        tensors |= {f"model.{side}.embed_positions.weight": positions for side in LAYERS}
     config = {
         "model_type": "fsmt",
         "langs": ["en", "ru"],

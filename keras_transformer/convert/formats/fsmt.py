@@ -10,13 +10,19 @@ import numpy as np
 
 from keras_transformer.convert.embedding_weights import embedding_weights
 from keras_transformer.convert.errors import ConvertError
-from keras_transformer.convert.fairseq_network import ACTIVATIONS, EPSILON, SINUSOIDS
+from keras_transformer.convert.fairseq_network import (
+    ACTIVATIONS,
+    EPSILON,
+    FIRST_POSITION,
+    SINUSOIDS,
+)
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.foreign_tokenizer import CONTINUATION
 from keras_transformer.convert.hf_generation import search_settings
 from keras_transformer.convert.readers import json_file, torch_file
 from keras_transformer.convert.readers.safetensors_file import SafetensorsFile
 from keras_transformer.convert.settings import ConvertSettings
+from keras_transformer.convert.sinusoids import sinusoids
 from keras_transformer.convert.stacks import Stack, stack_facts, stack_settings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
@@ -32,6 +38,9 @@ OPTIONS: frozenset[str] = frozenset()
 
 _SIDES = ("encoder", "decoder")
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+_POSITIONS = {"encoder": "source_positions", "decoder": "target_positions"}
+_LEARNED = {"model.positions": "learned"}
+_TOLERANCE = 2e-3  # of tables in float16
 _WORD_END = "</w>"
 _DROPOUTS = {
     "dropout": "model.dropout",
@@ -166,7 +175,7 @@ class _Network:
         """Return our fields of the network, but those of `weights`."""
         settings: dict[str, Any] = {
             **stack_settings(self.d_model, self.stacks["encoder"], self.stacks["decoder"]),
-            **SINUSOIDS,
+            **(_LEARNED if self._learned_positions() else SINUSOIDS),
             "model.activation": self.activation,
             "model.attention_bias": True,
             "model.layer_norm_epsilon": EPSILON,
@@ -203,6 +212,39 @@ class _Network:
                 weights |= fairseq_layer(
                     tensors, name, width, stack.d_ff, path, decoder=side == "decoder"
                 )
+        tables = self._learned_positions()
+        weights |= tables
+        if tables:
+            length = min(len(table) for table in tables.values())
+            settings |= {"model.max_positions": length, "data.max_tokens": length}
         tensors.ignore(lambda name: name.endswith(".embed_positions.weight"))
         tensors.check_all_used()
         return weights, settings
+
+    def _learned_positions(self) -> dict[str, np.ndarray]:
+        """Return the position tables, if they hold other numbers than sinusoids.
+
+        Hugging Face stores them, and since version 5 a training changes them.
+        """
+        tables = {}
+        for side, path in _POSITIONS.items():
+            name = f"model.{side}.embed_positions.weight"
+            if name in self._tensors:
+                # The rows up to that of padding are never used.
+                table = self._tensors.take(name, (None, self.d_model))[FIRST_POSITION:]
+                tables[f"{path}/table"] = table
+        if all(
+            np.allclose(table, _sinusoids(*table.shape), rtol=0, atol=_TOLERANCE)
+            for table in tables.values()
+        ):
+            return {}
+        if len(tables) < len(_POSITIONS):
+            raise ConvertError(
+                f"{self._tensors.file}: expected learned positions on both sides, found them on one"
+            )
+        length = min(len(table) for table in tables.values())
+        return {path: table[:length] for path, table in tables.items()}
+
+
+def _sinusoids(positions: int, d_model: int) -> np.ndarray:
+    return sinusoids(positions, d_model, "tensor2tensor", FIRST_POSITION)

@@ -10,8 +10,9 @@ import pytest
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.formats import fsmt
 from keras_transformer.convert.settings import ConvertSettings
+from keras_transformer.convert.sinusoids import sinusoids
 from keras_transformer.special_tokens import END, START
-from tests.support.foreign_networks import write_fsmt
+from tests.support.foreign_networks import D_MODEL, write_fsmt
 from tests.support.reference_network import expected_paths
 
 
@@ -47,6 +48,20 @@ def test_tokens_have_the_form_of_fairseq(tmp_path: Path) -> None:
     (ids,) = tokenizer.source.encode(["the sm@@ all dog"])
     assert 1 not in ids
     assert tokenizer.target.decode([ids]) == ["the small dog"]
+
+
+def test_stored_positions_may_be_trained_ones(tmp_path: Path) -> None:
+    table = np.zeros((9, D_MODEL), np.float32)
+    table[2:] = sinusoids(7, D_MODEL, "tensor2tensor", 2)
+    write_fsmt(tmp_path, table)
+    assert "model.positions" not in fsmt.read(tmp_path, ConvertSettings()).settings
+    table[5] += 0.1
+    write_fsmt(tmp_path, table)
+    model = fsmt.read(tmp_path, ConvertSettings())
+    assert model.settings["model.positions"] == "learned"
+    assert model.settings["model.max_positions"] == 7
+    assert np.array_equal(model.weights["target_positions/table"], table[2:])
+    assert set(model.weights) == expected_paths(model)
 
 
 def test_refused(tmp_path: Path) -> None:
