@@ -530,7 +530,7 @@ at = [int(path.name.split(".")[0]) for path in weights_files]
 bleu_at = {record["step"]: record["dev_bleu"] for record in checkpoints}
 
 figure, axes = plt.subplots(figsize=(6, 2.8))
-axes.plot(at, forced, "o-", label="right tokens after the right beginning, %")
+axes.plot(at, forced, "o-", label="correct tokens after a correct prefix, %")
 axes.plot(at, [bleu_at[step] for step in at], "o-", label="BLEU of translations")
 axes.set(xlabel="step", ylim=(0, 100))
 axes.legend(frameon=False)

@@ -23,7 +23,7 @@ _COLUMNS = (
     "BLEU",
     "loss / token",
     "steps to target",
-    "tokens/s",
+    "tokens/s a core",
     "parameters",
     "outcome",
 )

@@ -15,6 +15,7 @@ COMMANDS = {
     "translate": "translate a file, or sentences that are typed",
     "evaluate": "measure BLEU, chrF2 and TER against references",
     "score": "score given translations",
+    "convert": "make a run from a trained model of another system",
     "export": "export a run for TensorFlow Serving or CTranslate2",
     "serve": "serve an exported model on this machine",
     "lab": "reproduce the paper's choices, break them one by one, and report",
@@ -22,7 +23,7 @@ COMMANDS = {
 }
 """Entry points by name, which ``python -m keras_transformer.NAME`` also runs."""
 
-PACKAGES = ("lab", "visualize")
+PACKAGES = ("convert", "lab", "visualize")
 """Those that are packages, with their entry point in ``__main__``."""
 
 

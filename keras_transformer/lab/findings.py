@@ -12,8 +12,8 @@ Verdict = Literal["expected", "not shown", "unexpected", "open", "missing"]
 
 _OPENINGS: dict[Verdict, str] = {
     "expected": "As expected",
-    "not shown": "Did not show at this scale",
-    "unexpected": "Against the expectation",
+    "not shown": "Not visible at this scale",
+    "unexpected": "Contrary to expectation",
     "open": "Where the literature leaves it open",
     "missing": "Not run yet",
 }
@@ -133,8 +133,8 @@ def verdict_counts(summary: ExperimentSummary, spread: Spread) -> str:
     counts = {verdict: sum(each.verdict == verdict for each in found) for verdict in _OPENINGS}
     words = {
         "expected": "as expected",
-        "not shown": "did not show",
-        "unexpected": "against the expectation",
+        "not shown": "not visible",
+        "unexpected": "contrary to expectation",
         "open": "open",
         "missing": "not run",
     }

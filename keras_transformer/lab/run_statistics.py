@@ -50,7 +50,6 @@ def collect(run: Run, curves: bool = True) -> dict[str, Any]:
     start = measurements.measure(run)
     unigram = unigram_loss(prepared)
     diverged = _diverged_at(run.path)
-    speeds = [each["target_tokens_per_second"] for each in steps[1:]]
     last = checkpoints[-1] if checkpoints else (steps[-1] if steps else {"step": 0})
     values: dict[str, Any] = {
         "outcome": outcome([point["nll"] for point in curve], unigram, diverged is not None),
@@ -58,7 +57,7 @@ def collect(run: Run, curves: bool = True) -> dict[str, Any]:
         "steps": last["step"],
         "target_tokens": int(tokens[last["step"]]),
         "seconds": last.get("seconds", 0.0),
-        "tokens_per_second": float(np.median(speeds)) if speeds else None,
+        "tokens_per_core_second": tokens_per_core_second(steps),
         "parameters": run_parameters(run),
         "first_loss": start["nll_per_token"],
         "ln_vocabulary": start["ln_vocabulary"],
@@ -84,6 +83,21 @@ def collect(run: Run, curves: bool = True) -> dict[str, Any]:
             ),
         ]
     return values
+
+
+def tokens_per_core_second(steps: Records) -> float | None:
+    """Return target tokens per second of processor time, the median of the progress records.
+
+    Unlike tokens per second, it hardly depends on other processes and on the number of cores.
+    """
+    speeds = [
+        each["target_tokens_per_second"]
+        * each["seconds_per_step"]
+        / each["processor_seconds_per_step"]
+        for each in steps[1:]  # the first has the time of tracing
+        if each["processor_seconds_per_step"] > 0
+    ]
+    return float(np.median(speeds)) if speeds else None
 
 
 def outcome(losses: Sequence[float | None], unigram: float, diverged: bool) -> str:

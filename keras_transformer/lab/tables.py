@@ -17,14 +17,15 @@ COLUMNS = (
     "ln V",
     "steps to target",
     "tokens to target",
-    "tokens/s",
+    "tokens/s a core",
     "parameters",
     "length ratio",
     "seeds",
     "outcome",
 )
 """Names of the columns. Losses are unsmoothed, in nats, on the dev set; the target is the loss of
-the baseline after half of its steps."""
+the baseline after half of its steps; tokens/s a core are target tokens per second of processor
+time."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _line(summary: ExperimentSummary, row: VariantSummary, target: float | None)
         _number(row.mean("ln_vocabulary"), ".2f"),
         _number(steps, ",.0f"),
         _number(tokens, ",.0f"),
-        _number(row.mean("tokens_per_second"), ",.0f"),
+        _number(row.mean("tokens_per_core_second"), ",.0f"),
         _number(row.mean("parameters"), ",.0f"),
         _number(row.mean("final", "length_ratio"), ".2f"),
         _number(len(row.results), "d"),

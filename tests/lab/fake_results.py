@@ -50,7 +50,7 @@ def result(
         "diverged_at": diverged_at,
         "steps": 10 * len(losses),
         "target_tokens": 10_000 * len(losses),
-        "tokens_per_second": 5_000.0,
+        "tokens_per_core_second": 5_000.0,
         "parameters": 1_500_000,
         "first_loss": 8.5,
         "ln_vocabulary": 8.294,

@@ -51,15 +51,15 @@ def scored(*bleus: float) -> list[Result]:
         (
             "lower",
             (18, 19, 20),
-            "Did not show at this scale: two heads: 19.0 ± 1.0 (−1.0 BLEU, within the spread).",
+            "Not visible at this scale: two heads: 19.0 ± 1.0 (−1.0 BLEU, within the spread).",
         ),
-        ("lower", (22, 23, 24), "Against the expectation: two heads: 23.0 ± 1.0 (+3.0 BLEU)."),
+        ("lower", (22, 23, 24), "Contrary to expectation: two heads: 23.0 ± 1.0 (+3.0 BLEU)."),
         (
             "equal",
             (18, 19, 20),
             "As expected: two heads: 19.0 ± 1.0 (−1.0 BLEU, within the spread).",
         ),
-        ("equal", (16, 17, 18), "Against the expectation: two heads: 17.0 ± 1.0 (−3.0 BLEU)."),
+        ("equal", (16, 17, 18), "Contrary to expectation: two heads: 17.0 ± 1.0 (−3.0 BLEU)."),
         ("higher", (22, 23, 24), "As expected: two heads: 23.0 ± 1.0 (+3.0 BLEU)."),
         (
             "open",
@@ -69,7 +69,7 @@ def scored(*bleus: float) -> list[Result]:
         (
             "fails",
             (19, 20, 21),
-            "Against the expectation: two heads: 20.0 ± 1.0 (+0.0 BLEU, within the spread).",
+            "Contrary to expectation: two heads: 20.0 ± 1.0 (+0.0 BLEU, within the spread).",
         ),
     ],
 )
@@ -102,7 +102,7 @@ def diverged(step: int) -> Result:
         (
             "equal",
             [diverged(30), result(0.1, "did not learn"), result(20)],
-            "Against the expectation: two heads diverged at step 30 (1 of 3 seeds); "
+            "Contrary to expectation: two heads diverged at step 30 (1 of 3 seeds); "
             "did not learn (1 of 3 seeds); learned (1 of 3 seeds).",
         ),
         (
@@ -133,7 +133,7 @@ def test_one_seed_is_judged_by_the_assumed_spread(tmp_path: Path) -> None:
     spread = pooled_spread([found])
     assert spread.configurations == 0
     # 2 * 1.0 * sqrt(1 + 1) = 2.83, above the difference of 2.5.
-    assert verdict_counts(found, spread) == "1 did not show"
+    assert verdict_counts(found, spread) == "1 not visible"
     assert verdict_counts(found, Spread(0.5, 4)) == "1 as expected"
 
 

@@ -30,6 +30,8 @@ class Totals:
     steps: int = 0
     start: float = dataclasses.field(default_factory=lambda: time.monotonic())
     """Monotonic clock before the first step, in seconds."""
+    processor_start: float = dataclasses.field(default_factory=lambda: time.process_time())
+    """Processor time of this process before the first step, in seconds."""
 
     def add(self, logs: dict[str, float]) -> None:
         """Add a step, from the logs of `TranslationModel.train_step`."""
@@ -47,11 +49,13 @@ class Totals:
             return {}
         tokens = max(self.target_tokens, 1.0)
         seconds = max(time.monotonic() - self.start, 1e-9)
+        processor_seconds = time.process_time() - self.processor_start
         return {
             "tokens_per_second": round((self.source_tokens + self.target_tokens) / seconds),
             "source_tokens_per_second": round(self.source_tokens / seconds),
             "target_tokens_per_second": round(self.target_tokens / seconds),
             "seconds_per_step": seconds / self.steps,
+            "processor_seconds_per_step": processor_seconds / self.steps,
             "train_loss": self.loss / tokens,
             "train_perplexity": perplexity(self.log_loss / tokens),
             "gradient_norm": self.gradient_norm,

@@ -147,16 +147,19 @@ def test_speed_is_that_of_the_whole_interval(
     steps: Callable[..., Steps], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A progress line in between makes no difference."""
-    clock = [100.0]
+    clock, processor_clock = [100.0], [7.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.process_time", lambda: processor_clock[0])
     run = steps(log_every=2)
     for _ in range(3):
         clock[0] += 4.0
+        processor_clock[0] += 6.0
         run.take(3.0, tokens=10)
     metrics = run.progress.interval.metrics()
     assert metrics["source_tokens_per_second"] == 60 / 12
     assert metrics["target_tokens_per_second"] == round(30 / 12)
     assert metrics["tokens_per_second"] == round(90 / 12)
     assert metrics["seconds_per_step"] == 4.0
+    assert metrics["processor_seconds_per_step"] == 6.0
     run.progress.on_epoch_begin(1)
     assert run.progress.interval.metrics() == {}
