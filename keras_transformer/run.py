@@ -35,6 +35,7 @@ from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.store import StoreError
+from keras_transformer.data.suppressed_tokens import suppressed_tokens
 from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
 from keras_transformer.errors import RunError
 from keras_transformer.formats import (
@@ -459,6 +460,7 @@ def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:
             "model.embeddings: expected decoder or untied for two tokenizers in which an id means "
             "different tokens, got 'tied'"
         )
+    suppressed_tokens(config.search, tokenizer.target)  # refuses unknown pieces
     model = dataclasses.replace(
         config.model, source_vocabulary_size=source, target_vocabulary_size=target
     )

@@ -15,8 +15,8 @@ REQUIREMENTS = {
     "hugging-face": [
         *("transformers==5.24.0", "torch==2.13.0", "sentencepiece", "sacremoses", "safetensors"),
     ],
-    "marian": ["pymarian==1.12.42", "sentencepiece"],
-    "joeynmt": ["joeynmt==2.3.0", "torch==2.13.0", "importlib_metadata"],
+    "marian": ["pymarian==1.12.42", "sentencepiece", "numpy"],
+    "joeynmt": ["joeynmt==2.3.0", "torch==2.13.0", "importlib_metadata", "sentencepiece<0.2.1"],
     # What the source of fairseq imports; it is not built.
     "fairseq": [
         *("torch==2.13.0", "hydra-core==1.3.2", "omegaconf==2.3.0", "bitarray", "sacrebleu"),

@@ -2,6 +2,7 @@
 
 {
   "peer": ..., "variant": ..., "versions": {...},
+  "cut": whether the model reads tokens separated by spaces instead of text,
   "first_tokens": whether only first tokens can be compared,
   "search": {"beam", "alpha", "length_penalty", and the limit of tokens, END counted:
       "most", or "factor" times the source},

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Pairs = list[tuple[str, str]]
+CUT = 2_000
+"""Pairs that ``write_cut`` writes."""
 
 _SUBJECTS = [
     ("The cat", "Die Katze"),
@@ -94,6 +97,21 @@ def write_pairs(folder: Path, split: str, pairs: Pairs) -> None:
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         text = "".join(f"{line}\n" for line in lines)
         (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
+
+
+def write_cut(settings: dict[str, str], cut: Callable[[int, str], Sequence[str]]) -> None:
+    """Write the pairs as tokens, for models that read tokens: cut.SPLIT.source and .target.
+
+    Args:
+        settings: As in ``read_pairs``.
+        cut: From the side, 0 or 1, and a line to its tokens.
+    """
+    for split in ("train", "test"):
+        pairs = [
+            (" ".join(cut(0, source)), " ".join(cut(1, target)))
+            for source, target in read_pairs(settings, split)[:CUT]
+        ]
+        write_pairs(Path(settings["text"]), f"cut.{split}", pairs)
 
 
 def _lines(file: Path) -> list[str]:

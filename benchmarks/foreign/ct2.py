@@ -16,6 +16,7 @@ from typing import Any
 import answers
 import corpus
 import ctranslate2
+import numpy as np
 import sentencepiece
 
 ALPHA = 1.0
@@ -69,7 +70,15 @@ def main() -> None:
     names = ["joint.model"]
     if settings["variant"] == "marian":
         vocabularies = [str(origin / "vocab.yml")] * 2
-        converter = ctranslate2.converters.MarianConverter(str(origin / "model.npz"), vocabularies)
+        model = Path(settings["text"]) / "model.npz"
+        # The converter expects one NUL at the end of the settings; Marian writes two of a model
+        # that it went on training.
+        with np.load(origin / "model.npz") as file:
+            tensors = {name: file[name] for name in file.files}
+        text = tensors["special:model.yml"].tobytes().rstrip(b"\0") + b"\0"
+        tensors["special:model.yml"] = np.frombuffer(text, np.int8)
+        np.savez(model, **tensors)
+        converter = ctranslate2.converters.MarianConverter(str(model), vocabularies)
         converter.convert(str(folder), force=True)
         names = ["source.spm", "target.spm"]
     models = []

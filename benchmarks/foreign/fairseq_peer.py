@@ -168,6 +168,7 @@ def ask(
             )
     return {
         "peer": "fairseq",
+        "cut": True,
         "variant": settings["variant"],
         "versions": {"fairseq-fixed": "0.12.3.1"} | answers.versions(["torch"]),
         "search": {"beam": beam, "alpha": ALPHA, "length_penalty": "power", "most": most},
@@ -211,6 +212,9 @@ def main() -> None:
         settings["rate"],
     )  # fmt: skip
     print(f"{settings['variant']}: loss {loss:.3f}", file=sys.stderr)
+    corpus.write_cut(
+        settings, lambda _, line: pieces.continued(pieces.apply_codes(pieces.spaced(line), codes))
+    )
     state = save(settings, model, args, folder)
     loaded = build(args, own, target)
     # fairseq itself reads its older names.

@@ -42,6 +42,12 @@ def tokenizer_files(settings: dict[str, Any], folder: Path) -> list[list[list[st
         table = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *own])}
         text = json.dumps(table, ensure_ascii=False, indent=2)
         (folder / f"vocab-{name}.json").write_text(text, encoding="utf-8")
+    corpus.write_cut(
+        settings,
+        lambda side, line: pieces.apply_codes(
+            moses[side].tokenize(line, return_str=True, escape=True), codes
+        ),
+    )
     return rows
 
 
@@ -111,7 +117,7 @@ def main() -> None:
 
     found = transformers_search.ask(settings, loaded, logits(loaded), sources, tokenizer, tokens)
     found["source_tokens"] = [tokenizer.tokenize(line) for line in sources]
-    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", **found})
+    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "cut": True, **found})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ own numbers; see ``answers.py``. Variants:
 
 - shared: one vocabulary with tags, one matrix for both sides and the output, SiLU, as OPUS-MT
 - separate: two vocabularies, own output matrix, ReLU, other sizes in the decoder
-- float16: as shared, but a ``pytorch_model.bin`` in float16, as the public OPUS-MT models
+- float16: as shared, but a ``pytorch_model.bin`` in float16, as the public OPUS-MT models; the
+  row of padding, the decoder's first input, is not zero, as after fine-tuning
 """
 
 from __future__ import annotations
@@ -141,11 +142,13 @@ def main() -> None:
     ]
     call = logits(model, size - 1)
     pads = (size - 1, size - 1)
+    if settings["variant"] != "float16":
+        zero_padding(model)
     loss = torch_model.train(
-        call, model.parameters(), pairs, size - 1, pads, settings["updates"], settings["rate"]
-    )
+        call, model.parameters(), pairs, size - 1, pads, settings["updates"], settings["rate"],
+        (lambda: None) if settings["variant"] == "float16" else lambda: zero_padding(model),
+    )  # fmt: skip
     print(f"{settings['variant']}: loss {loss:.3f}", file=sys.stderr)
-    zero_padding(model)
     save(model, tokenizer, folder, settings["variant"])
     loaded = MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval()
     sources = [pair[0] for pair in corpus.read_pairs(settings, "test")][: settings["sentences"]]

@@ -29,8 +29,7 @@ import tensorflow as tf
 SPECIAL = ["<blank>", "<s>", "</s>"]
 DESCRIPTION = '''"""Model of the conversion proof."""
 
-import opennmt
-import tensorflow as tf
+{imports}
 
 
 def model():
@@ -105,6 +104,7 @@ def build(settings: dict[str, Any], folder: Path, text: Text, beam: int) -> Any:
     """Write the description, and return a model that it describes."""
     variant, width = settings["variant"], settings["d_model"]
     description = DESCRIPTION.format(
+        imports="import opennmt" + ("" if variant == "separate" else "\nimport tensorflow as tf"),
         width=width,
         inner=2 * width,
         layers="2, 1" if variant == "separate" else "2, 2",
@@ -201,6 +201,7 @@ def ask(
         )
     return {
         "peer": "OpenNMT-tf",
+        "cut": settings["variant"] == "separate",
         "variant": settings["variant"],
         "versions": answers.versions(["OpenNMT-tf", "tensorflow"]),
         "search": {
@@ -260,6 +261,7 @@ def main() -> None:
     checkpoint = opennmt.utils.checkpoint.Checkpoint(model, model_dir=str(folder))
     checkpoint.save(step=settings["updates"])
     greedy, beam = (restored(settings, folder, text, size) for size in (1, settings["beam"]))
+    corpus.write_cut(settings, lambda _, line: text.cut(line))
     sources = [pair[0] for pair in corpus.read_pairs(settings, "test")][: settings["sentences"]]
     if settings["variant"] == "separate":
         sources = [pieces.spaced(line) for line in sources]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,19 @@ class Peer:
     """Models; the script explains them."""
     refused: tuple[str, ...] = ()
     """Models that no conversion can represent."""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options of conversion by model, where the files do not say everything."""
 
 
 # By format, in the order in which they are made: ctranslate2 converts models of earlier ones.
 PEERS = {
-    "hf_marian": Peer("hugging_face.py", "hugging-face", ("shared", "separate", "float16")),
+    "hf_marian": Peer(
+        "hugging_face.py",
+        "hugging-face",
+        ("shared", "separate", "float16"),
+        # Hugging Face reads the sinusoids that the file holds, rounded to float16.
+        options={"float16": ("--stored_positions", "true")},
+    ),
     "marian": Peer("marian.py", "marian", ("shared", "separate", "pre")),
     "opennmt_tf": Peer(
         "opennmt_tf.py", "opennmt-tf", ("shared", "separate", "relative"), ("relative",)
@@ -103,6 +111,8 @@ def make(place: Path, name: str, variant: str, size: str, text: Path, venvs: Pat
         "answers": str(answers_file(place, name, variant)),
         "text": str(text),
     }
+    if variant in peer.refused:
+        settings["updates"] = 10
     if (name, variant) == ("opennmt_tf", "shared"):
         settings["ctranslate2"] = str(model_folder(place, "ctranslate2", "opennmt"))
     if name == "ctranslate2":

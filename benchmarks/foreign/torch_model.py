@@ -35,7 +35,8 @@ def train(
     start: int,
     pads: tuple[int, int],
     updates: int,
-    rate: float = 0.003,
+    rate: float,
+    after: Callable[[], None] = lambda: None,
 ) -> float:
     """Train for some updates with Adam; return the last loss.
 
@@ -47,6 +48,7 @@ def train(
         pads: Padding of source and target.
         updates: Steps.
         rate: Learning rate.
+        after: Called after each step.
     """
     optimizer = torch.optim.Adam(list(parameters), lr=rate)
     dice, loss = random.Random(1), 0.0
@@ -61,6 +63,7 @@ def train(
         )
         value.backward()
         optimizer.step()
+        after()
         loss = float(value)
     return loss
 

@@ -46,6 +46,9 @@ class DataConfig:
     joint: bool = True
     """One vocabulary for both languages; tied embeddings need it, unless the run was converted with
     two tokenizers of common ids."""
+    source_end: bool = True
+    """End each source with the end token, as the paper's model expects; false for converted models
+    that were trained without it."""
     max_tokens: int = option(256, between(2, MAX_LENGTH))
     """Longest training sentence in tokens, end token included; longer pairs are dropped and
     counted in the report. For longer sentences in translation see data.on_long."""

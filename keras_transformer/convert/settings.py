@@ -29,15 +29,24 @@ class ConvertSettings:
     position_rates: Literal["", "paper", "tensor2tensor"] = ""
     """hf_marian: angular rates of the sinusoids. Hugging Face computes MarianMT with those of the
     paper, Marian trained it with those of Tensor2Tensor. Left out: as the files' own system."""
+    stored_positions: bool = False
+    """hf_marian: take the sinusoids stored in the checkpoint, often rounded to float16, as learned
+    positions: exactly Hugging Face's numbers, but no sentence may be longer than the table."""
     heads: int = option(0, between(0, MAX_WIDTH))
     """opennmt_tf, ctranslate2: attention heads, where the files do not hold their number."""
     activation: str = ""
     """opennmt_tf: activation of the feed-forward network (model.activation), where the files do
     not hold it."""
     source_vocabulary: str = ""
-    """opennmt_tf: file of the source vocabulary, where it is not beside the checkpoint."""
+    """fairseq, opennmt_tf: file of the source vocabulary, where it is not beside the checkpoint."""
     target_vocabulary: str = ""
-    """opennmt_tf: file of the target vocabulary, where it is not beside the checkpoint."""
+    """fairseq, opennmt_tf: file of the target vocabulary, where it is not beside the checkpoint."""
+    source_end: Literal["", "yes", "no"] = ""
+    """opennmt_tf: whether sources end with the end token, where the files do not say it. Left out:
+    as OpenNMT-tf by default, no."""
+    dequantize: bool = False
+    """ctranslate2: convert int8 or int16 weights, which are rounded ones of the trained model, to
+    floating-point numbers."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -16,11 +16,12 @@ import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.inference.forbidden_tokens import forbidden_tokens
 from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW
 from keras_transformer.inference.search.step_function import as_steps
 from keras_transformer.inference.translator import Translator
-from keras_transformer.special_tokens import END, START
+from keras_transformer.special_tokens import START
 from keras_transformer.visualize.beam_drawing import draw
 from keras_transformer.visualize.search_record import RecordingSteps, SearchRecord
 from keras_transformer.visualize.sentence import encode_source
@@ -88,12 +89,12 @@ def beam_tree(
     Raises:
         TranslationError: The sentence is blank or too long.
     """
-    source = [*encode_source(translator, sentence), END]
+    source = encode_source(translator, sentence)
     return search_tree(translator, source, search or translator.search)
 
 
 def search_tree(translator: Translator, source: Sequence[int], search: SearchConfig) -> BeamTree:
-    """Return the hypothesis tree of source ids with END; see `beam_tree`."""
+    """Return the hypothesis tree of source tokens; see `beam_tree`."""
     beam = search.beam
     # Return all finished hypotheses; `required` keeps the stopping condition of the given search.
     all_finished = dataclasses.replace(
@@ -106,7 +107,14 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
         return RecordingSteps(as_steps(step, width), record), state
 
     required = tf.constant(min(search.n_best, beam))
-    found = generate(recorded_start, tf.constant([list(source)]), all_finished, required=required)
+    found = generate(
+        recorded_start,
+        tf.constant([list(source)]),
+        all_finished,
+        required=required,
+        forbidden=forbidden_tokens(search, translator.tokenizer.target),
+        source_end=translator.data.source_end,
+    )
     tree = _Tree(record, translator.tokenizer.target)
     hypotheses = []
     for ids, length, score, finished in zip(
