@@ -33,7 +33,13 @@ class Peer:
 
 # By format, in the order in which they are made: ctranslate2 converts models of earlier ones.
 PEERS = {
-    "hf_marian": Peer("hugging_face.py", "hugging-face", ("shared", "separate", "float16")),
+    "hf_marian": Peer(
+        "hugging_face.py",
+        "hugging-face",
+        ("shared", "separate", "float16"),
+        # Hugging Face reads the sinusoids that the file holds, rounded to float16.
+        options={"float16": ("--stored_positions", "true")},
+    ),
     "marian": Peer("marian.py", "marian", ("shared", "separate", "pre")),
     "opennmt_tf": Peer(
         "opennmt_tf.py", "opennmt-tf", ("shared", "separate", "relative"), ("relative",)

@@ -14,19 +14,20 @@ from typing import Any
 
 import pytest
 
-from keras_transformer.convert.conversion import convert, prepare
+from keras_transformer.convert import registry
+from keras_transformer.convert.conversion import convert
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.settings import ConvertSettings
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 REFUSED = {"opennmt_tf/relative": "relative"}
-SETTINGS: dict[str, dict[str, Any]] = {}
-MODELS = [
-    f"{file.parent.name}/{file.stem}"
-    for file in sorted(GOLDEN.glob("*/*.json"))
-    if f"{file.parent.name}/{file.stem}" not in REFUSED
-]
+SETTINGS: dict[str, dict[str, Any]] = {"hf_marian/float16": {"stored_positions": True}}
+FILES = sorted(GOLDEN.glob("*/*.json"))
+MODELS = [f"{file.parent.name}/{file.stem}" for file in FILES]
+MODELS = [name for name in MODELS if name not in REFUSED]
+# To be dropped when all formats are there.
+MODELS = [name for name in MODELS if name.split("/")[0] in registry.NAMES]
 WORST_TOKEN = 1e-4
 """Largest difference of a token's log-probability."""
 
@@ -44,9 +45,8 @@ def converted(name: str, run: Path) -> list[str]:
     """Convert a golden model; return the printed lines."""
     lines: list[str] = []
     settings = ConvertSettings(**SETTINGS.get(name, {}))
-    chosen = prepare(GOLDEN / name, run, settings, "")
-    assert name.split("/")[0] == chosen.NAME  # recognised by its files
-    convert(chosen, GOLDEN / name, run, settings, lines.append, lambda: None)
+    convert(GOLDEN / name, run, settings, "", lines.append, lambda: None)
+    assert lines[0].startswith(f"format: {name.split('/')[0]} ")  # recognised by its files
     return lines
 
 
