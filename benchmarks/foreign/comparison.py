@@ -29,6 +29,7 @@ TIE = 1e-3
 """Two tokens whose log-probabilities differ by less may change places."""
 BATCH = 32
 """Sentences translated together."""
+_SPACE = "\u2581"
 
 
 @dataclass
@@ -78,6 +79,12 @@ class ConvertedRun:
             for side in sides
         ]
         self._end = [END] * self._config.data.source_end
+        # Pieces of byte-pair codes have the space behind a word.
+        self._space_behind = [
+            any(len(piece) > 1 and piece.endswith(_SPACE) for piece in ids) for ids in self._ids
+        ]
+        # FSMT marks the tokens that end a word, not the others.
+        self._word_ends = any("</w>" in token for row in found["source_tokens"] for token in row)
         self.sources = [[*ids, *self._end] for ids in self._encode()]
         """Ids of each source."""
 
@@ -102,15 +109,21 @@ class ConvertedRun:
 
     def _encode(self) -> list[Ids]:
         lines = self._found["sources"]
+        rows = self._found["source_tokens"]
+        names = [[self._name(0, token) for token in row] for row in rows]
         if self._config.data.algorithm == "words":
-            rows = self._found["source_tokens"]
-            lines = [" ".join(self._name(0, token) for token in row) for row in rows]
+            lines = [" ".join(row) for row in names]
+        elif self._space_behind[0]:  # words that the codes cut, as the system's own tokenizer has
+            lines = ["".join(row).replace(_SPACE, " ") for row in names]
         return self._tokenizer.source.encode(lines)
 
     def _name(self, side: int, token: str) -> str:
         """Return our piece for a token of the system; unknown ones stay as they are."""
-        ended = token.endswith("</w>")
-        forms = (token, f"\u2581{token}", token[:-4] if ended else f"{token}@@")
+        if self._word_ends:
+            token = token[:-4] if token.endswith("</w>") else f"{token}@@"
+        if self._space_behind[side]:
+            return token[:-2] if token.endswith("@@") else f"{token}{_SPACE}"
+        forms = (token, f"{_SPACE}{token}")
         return next((form for form in forms if form in self._ids[side]), token)
 
     def _id(self, side: int, token: str) -> int:
