@@ -66,7 +66,11 @@ def make(arguments: argparse.Namespace, place: Path, size: str) -> None:
     for name, variant in peers.selected(arguments.formats):
         if size == "proof" and peers.answers_file(place, name, variant).is_file():
             continue
+        if size == "golden" and (name, variant) == peers.OWN:
+            continue
         with tempfile.TemporaryDirectory() as folder:
+            if (name, variant) == peers.OWN:
+                proof.export_own(place, Path(folder) / "own")
             text = text_folder(place, name, variant) if size == "proof" else Path(folder)
             peers.write_text(text, size, arguments.data)
             peers.make(place, name, variant, size, text, arguments.venvs.resolve())

@@ -47,7 +47,7 @@ PEERS = {
     "joeynmt": Peer("joey.py", "joeynmt", ("pre", "post", "unset")),
     "fairseq": Peer("fairseq_peer.py", "fairseq", ("shared", "separate", "old")),
     "fsmt": Peer("fsmt.py", "hugging-face", ("separate",)),
-    "ctranslate2": Peer("ct2.py", "ctranslate2", ("opennmt", "marian")),
+    "ctranslate2": Peer("ct2.py", "ctranslate2", ("opennmt", "marian", "own")),
 }
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -116,8 +116,8 @@ def make(place: Path, name: str, variant: str, size: str, text: Path, venvs: Pat
     if (name, variant) == ("opennmt_tf", "shared"):
         settings["ctranslate2"] = str(model_folder(place, "ctranslate2", "opennmt"))
     if name == "ctranslate2":
-        origin = {"opennmt": "opennmt_tf", "marian": "marian"}[variant]
-        settings["origin"] = str(model_folder(place, origin, "shared"))
+        origins = {"opennmt": ("opennmt_tf", "shared"), "marian": ("marian", "shared")}
+        settings["origin"] = str(model_folder(place, *origins.get(variant, (name, variant))))
     python = environments.python(venvs, peer.environment)
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
     if peer.environment == "fairseq":
@@ -148,3 +148,7 @@ def write_text(text: Path, size: str, data: Path) -> None:
 def selected(formats: Sequence[str]) -> list[tuple[str, str]]:
     """Return the format and variant of each model of some formats, in order."""
     return [(name, one) for name in PEERS if name in formats for one in PEERS[name].variants]
+
+
+OWN = ("ctranslate2", "own")
+"""The only model that this package writes; it is no golden one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,16 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     figures |= json.loads(done.stdout.splitlines()[-1])
     figures["served"] = served(run, work, found)
     return figures | tuned(run, work, text, cut=found.get("cut", False))
+
+
+def export_own(place: Path, work: Path) -> None:
+    """Write the model ``peers.OWN``: convert OpenNMT-tf's model and export it to CTranslate2."""
+    run, export = work / "run", work / "export"
+    source = str(peers.model_folder(place, "opennmt_tf", "shared"))
+    check(command("keras_transformer.convert", source, "--run", str(run)), "conversion")
+    options = ["--run", str(run), "--to", str(export), "--format", "ctranslate2"]
+    check(command("keras_transformer.export", *options), "export")
+    shutil.copytree(export / "1", peers.model_folder(place, *peers.OWN))
 
 
 def command(module: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
