@@ -46,8 +46,10 @@ class Comparison:
     """Sources with equal greedy tokens."""
     ties: int = 0
     """Sources whose greedy tokens part where two tokens are equally probable."""
+    texts: int = 0
+    """Equal greedy tokens without the unknown token, which systems show differently."""
     equal_texts: int = 0
-    """Among equal greedy tokens, equal texts."""
+    """Those with equal texts."""
     hypotheses: int = 0
     """Hypotheses of the system that ended."""
     common: int = 0
@@ -77,15 +79,17 @@ class ConvertedRun:
             {piece: number for number, piece in enumerate(side.pieces(range(side.size)))}
             for side in sides
         ]
+        rows = found["source_tokens"]
+        self._marks_ends = any(token.endswith("</w>") for row in rows for token in row)
         self._end = [END] * self._config.data.source_end
         self.sources = [[*ids, *self._end] for ids in self._encode()]
         """Ids of each source."""
 
-    def compare(self, search: bool = True) -> Comparison:
+    def compare(self, beams: bool = True) -> Comparison:
         """Compare everything.
 
         Args:
-            search: Compare greedy and beam search too.
+            beams: Compare beam search too.
         """
         result = Comparison(sources=len(self.sources))
         for ids, tokens in zip(self.sources, self._found["source_tokens"], strict=True):
@@ -93,10 +97,11 @@ class ConvertedRun:
             result.equal_sources += ids == [*own, *self._end]
         forced = self._functions(1, 1)
         self._compare_forced(forced, result)
-        if search and self._found.get("first_tokens"):
+        if self._found.get("first_tokens"):
             self._compare_first_tokens(forced, result)
-        elif search:
-            self._compare_greedy(forced, result)
+            return result
+        self._compare_greedy(forced, result)
+        if beams:
             self._compare_beams(result)
         return result
 
@@ -108,10 +113,10 @@ class ConvertedRun:
         return self._tokenizer.source.encode(lines)
 
     def _name(self, side: int, token: str) -> str:
-        """Return our piece for a token of the system; unknown ones stay as they are."""
-        ended = token.endswith("</w>")
-        forms = (token, f"\u2581{token}", token[:-4] if ended else f"{token}@@")
-        return next((form for form in forms if form in self._ids[side]), token)
+        """Return our piece for a token of the system; a tag has a space before it here."""
+        if self._marks_ends:
+            return token[:-4] if token.endswith("</w>") else f"{token}@@"
+        return token if token in self._ids[side] else f"\u2581{token}"
 
     def _id(self, side: int, token: str) -> int:
         return self._ids[side].get(self._name(side, token), UNKNOWN)
@@ -166,6 +171,9 @@ class ConvertedRun:
             wanted = self._labels(found)
             if own[: len(wanted)] == wanted:
                 result.equal_greedy += 1
+                if UNKNOWN in wanted:
+                    continue
+                result.texts += 1
                 text = self._tokenizer.target.decode([list(wanted)])[0]
                 result.equal_texts += " ".join(text.split()) == " ".join(found["text"].split())
                 continue

@@ -116,7 +116,6 @@ def main() -> None:
         return [tokenizer.decoder[number] for number in ids]
 
     found = transformers_search.ask(settings, loaded, logits(loaded), sources, tokenizer, tokens)
-    found["source_tokens"] = [tokenizer.tokenize(line) for line in sources]
     answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "cut": True, **found})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,13 +68,13 @@ SIZES: dict[str, dict[str, Any]] = {
         "d_model": 64,
         "pieces": 1000,
         "rule": "nmt_nfkc",
-        "updates": 400,
+        "updates": 300,
         "rate": 0.003,
         "seed": 1,
         "beam": 4,
         "most": 60,
         "sentences": 500,
-        "n_best_sentences": 100,
+        "n_best_sentences": 60,
     },
 }
 
@@ -143,11 +143,6 @@ def write_text(text: Path, size: str, data: Path) -> None:
         test = corpus.multi30k(data, "val", 500)
     corpus.write_pairs(text, "train", train)
     corpus.write_pairs(text, "test", test)
-
-
-def selected(formats: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the format and variant of each model of some formats, in order."""
-    return [(name, one) for name in PEERS if name in formats for one in PEERS[name].variants]
 
 
 OWN = ("ctranslate2", "own")

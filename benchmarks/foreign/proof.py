@@ -42,6 +42,8 @@ TUNING = {
 def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figures:
     """Convert a model and compare it with its own system.
 
+    The first model of a format is exported, served and fine-tuned too.
+
     Args:
         place: Folder of the models and the peers' numbers.
         name: Format.
@@ -72,6 +74,8 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     )  # fmt: skip
     check(done, f"{name} {variant}: comparison")
     figures |= json.loads(done.stdout.splitlines()[-1])
+    if variant != peer.variants[0]:
+        return figures
     figures["served"] = served(run, work, found)
     return figures | tuned(run, work, text, cut=found.get("cut", False))
 
