@@ -29,6 +29,7 @@ TIE = 1e-3
 """Two tokens whose log-probabilities differ by less may change places."""
 BATCH = 32
 """Sentences translated together."""
+_SPACE = "\u2581"
 
 
 @dataclass
@@ -79,9 +80,13 @@ class ConvertedRun:
             {piece: number for number, piece in enumerate(side.pieces(range(side.size)))}
             for side in sides
         ]
-        rows = found["source_tokens"]
-        self._marks_ends = any(token.endswith("</w>") for row in rows for token in row)
         self._end = [END] * self._config.data.source_end
+        # Pieces of byte-pair codes have the space behind a word.
+        self._space_behind = [
+            any(len(piece) > 1 and piece.endswith(_SPACE) for piece in ids) for ids in self._ids
+        ]
+        # FSMT marks the tokens that end a word, not the others.
+        self._word_ends = any("</w>" in token for row in found["source_tokens"] for token in row)
         self.sources = [[*ids, *self._end] for ids in self._encode()]
         """Ids of each source."""
 
@@ -113,10 +118,13 @@ class ConvertedRun:
         return self._tokenizer.source.encode(lines)
 
     def _name(self, side: int, token: str) -> str:
-        """Return our piece for a token of the system; a tag has a space before it here."""
-        if self._marks_ends:
-            return token[:-4] if token.endswith("</w>") else f"{token}@@"
-        return token if token in self._ids[side] else f"\u2581{token}"
+        """Return our piece for a token of the system; unknown ones stay as they are."""
+        if self._word_ends:
+            token = token[:-4] if token.endswith("</w>") else f"{token}@@"
+        if self._space_behind[side]:
+            return token[:-2] if token.endswith("@@") else f"{token}{_SPACE}"
+        forms = (token, f"{_SPACE}{token}")
+        return next((form for form in forms if form in self._ids[side]), token)
 
     def _id(self, side: int, token: str) -> int:
         return self._ids[side].get(self._name(side, token), UNKNOWN)

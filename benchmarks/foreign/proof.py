@@ -77,7 +77,7 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     if variant != peer.variants[0]:
         return figures
     figures["served"] = served(run, work, found)
-    return figures | tuned(run, work, text, cut=found.get("cut", False))
+    return figures | tuned(run, work, text, words=found.get("words", False))
 
 
 def export_own(place: Path, work: Path) -> None:
@@ -124,11 +124,8 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
         "--search.beam", "1",
     )  # fmt: skip
     check(done, "export")
-    words = "words" in (run / "config.yaml").read_text(encoding="utf-8")
     lines = found["sources"][:SERVED]
     expected = [one["text"] for one in found["greedy"][:SERVED]]
-    if words:
-        lines = [" ".join(row) for row in found["source_tokens"][:SERVED]]
     requests = [
         json.dumps({"inputs": {"text": lines[first : first + 10]}})
         for first in range(0, len(lines), 10)
@@ -146,19 +143,19 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
     return {"sentences": len(texts), "equal": equal}
 
 
-def tuned(run: Path, work: Path, text: Path, cut: bool) -> Figures:
+def tuned(run: Path, work: Path, text: Path, words: bool) -> Figures:
     """Fine-tune the run for some updates.
 
     Args:
         run: The converted run.
         work: Folder for the corpus and the new run.
         text: Folder of the peers' text.
-        cut: Whether the model reads tokens, which the peer has left in ``text``.
+        words: Whether the model reads words, which the peer has left in ``text``.
 
     Returns:
         ``dev_loss``: nats per token of held-out text before and after.
     """
-    name = "cut." if cut else ""
+    name = "words." if words else ""
     data = work / "data"
     data.mkdir()
     for split, count in (("train", 2000), ("test", 200)):

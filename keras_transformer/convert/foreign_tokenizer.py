@@ -126,6 +126,24 @@ def from_words(
     return ForeignTokenizer(tokenizer, rows[0], rows[-1], tokens, settings, notes)
 
 
+def from_rewritten(
+    models: tuple[RewrittenModels, RewrittenModels], source: Vocabulary, target: Vocabulary
+) -> ForeignTokenizer:
+    """Return a tokenizer of SentencePiece models of BPE that have the vocabularies' ids already.
+
+    Args:
+        models: The models of source and target, each with one side.
+        source: The source vocabulary.
+        target: The target vocabulary.
+    """
+    from keras_transformer.data.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(*(model.sides[0] for model in models))
+    rows = [_rows(model, each) for model, each in zip(models, (source, target), strict=True)]
+    settings = _settings(tokenizer, "bpe")
+    return ForeignTokenizer(tokenizer, *rows, _tokens(tokenizer, rows[1]), settings)
+
+
 def _rows(models: RewrittenModels, vocabulary: Vocabulary) -> VocabularyRows:
     scored = _scored(models.scored, vocabulary.special)
     return VocabularyRows(models.embedded, len(vocabulary.ids), scored)

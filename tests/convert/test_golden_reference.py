@@ -23,10 +23,12 @@ SENTENCES = 2
 
 
 def token_ids(tokens: list[str], vocabulary: list[str], format_name: str) -> list[int]:
-    """Return our ids of tokens, of which FSMT marks those that end a word, not the others."""
+    """Return our ids of another system's tokens."""
     ids = {token: number for number, token in enumerate(vocabulary)}
-    if format_name == "fsmt":
+    if format_name == "fsmt":  # marks the tokens that end a word, not the others
         tokens = [token[:-4] if token.endswith("</w>") else f"{token}@@" for token in tokens]
+    if any(token.endswith("\u2581") for token in vocabulary if len(token) > 1):
+        tokens = [token[:-2] if token.endswith("@@") else f"{token}\u2581" for token in tokens]
     return [ids.get(token, ids.get(f"\u2581{token}", UNKNOWN)) for token in tokens]
 
 

@@ -27,6 +27,7 @@ from keras_transformer.convert.stacks import Stack, stack_facts, stack_settings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
     TokenList,
+    find_codes,
     token_tokenizer,
 )
 from keras_transformer.convert.torch_layers import fairseq_layer
@@ -64,7 +65,7 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     if config.get("model_type") != "fsmt":
         raise ConvertError(f"{file}: model_type: expected 'fsmt', got {config.get('model_type')!r}")
     tensors = _tensors(source)
-    tokenizer = token_tokenizer(*_token_lists(source, config, tensors))
+    tokenizer = token_tokenizer(*_token_lists(source, config, tensors), codes=find_codes(source))
     network = _Network(config, tensors, file)
     weights, found = network.weights((tokenizer.source, tokenizer.target))
     options = source / "generation_config.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
-from keras_transformer.convert.foreign_tokenizer import ForeignTokenizer
+from keras_transformer.convert.foreign_tokenizer import CONTINUATION, ForeignTokenizer
 from keras_transformer.convert.joeynmt_network import SOURCE, TARGET, JoeyNetwork
 from keras_transformer.convert.readers import torch_file, yaml_file
 from keras_transformer.convert.readers.limits import read_text
@@ -149,6 +149,21 @@ class _Data:
         path = self.folder / file.replace("\\", "/").rpartition("/")[2]
         return path if path.is_file() else None
 
+    def codes(self) -> Path | None:
+        """Return the codes of subword-nmt, if both sides have the same ones and its usual marks."""
+        names = set()
+        for name in ("src", "trg"):
+            side = self.side(name)
+            options = side.get("tokenizer_cfg")
+            kind = side.get("tokenizer_type", side.get("bpe_type"))
+            if not isinstance(options, dict) or kind != "subword-nmt":
+                return None
+            if options.get("separator", CONTINUATION) != CONTINUATION:
+                return None
+            names.add(str(options.get("codes", "")).replace("\\", "/").rpartition("/")[2])
+        path = self.folder / names.pop()
+        return path if not names and path.is_file() else None
+
     def preparation(self, name: str) -> list[str]:
         """Return what JoeyNMT does to the text of a side that this package does not."""
         side = self.side(name)
@@ -184,7 +199,9 @@ def _tokenizer(data: _Data, tensors: Tensors) -> tuple[ForeignTokenizer, list[st
         found = []
     if found and found[0] == found[1]:
         found = found[:1]
-    return token_tokenizer(source, target, found), data.symbols()[1], notes
+    codes = data.codes()
+    tokenizer = token_tokenizer(source, target, found, codes, split_unknown=True)
+    return tokenizer, data.symbols()[1], notes
 
 
 def _lacking(model: Path, vocabulary: TokenList) -> int:
