@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.readers.pickle_data import Record
 
@@ -163,7 +164,4 @@ class FairseqOptions:
         Raises:
             ConvertError: It is another value.
         """
-        value = self(name, default)
-        if type(value) is not int or value < 1:
-            raise ConvertError(f"{self._file}: {name}: expected a number above 0, got {value!r}")
-        return value
+        return checks.whole_number(self._file, name, self(name, default))

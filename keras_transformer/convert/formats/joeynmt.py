@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.foreign_tokenizer import CONTINUATION, ForeignTokenizer
@@ -108,13 +109,15 @@ class _Data:
         """Return id and token of the special symbols, and tokens that are never generated."""
         given = self._section.get("special_symbols")
         given = given if isinstance(given, dict) else {}
-        symbols = {
-            name: (given.get(f"{name}_id", number), given.get(f"{name}_token", token))
-            for name, (number, token) in _SYMBOLS.items()
-        }
+        where, symbols = "data.special_symbols", {}
+        for name, (number, token) in _SYMBOLS.items():
+            number = checks.whole_number(where, f"{name}_id", given.get(f"{name}_id", number), 0)
+            token = checks.text(where, f"{name}_token", given.get(f"{name}_token", token))
+            symbols[name] = (number, token)
         separator = [given["sep_token"]] if given.get("sep_token") else []
         tags = given.get("lang_tags")
-        return symbols, [str(token) for token in [*separator, *(tags or [])]]
+        tags = tags if isinstance(tags, list) else []
+        return symbols, [str(token) for token in [*separator, *tags]]
 
     def vocabulary(self, name: str) -> TokenList:
         """Read the vocabulary of a side: special tokens come first, if the file lacks them."""
@@ -130,7 +133,7 @@ class _Data:
         # As in JoeyNMT: all ends of lines of Unicode, and each token once.
         tokens = list(dict.fromkeys([*specials, *others, *read_text(path).splitlines()]))
         for number, token in symbols.values():
-            if type(number) is not int or tokens.index(token) != number:
+            if tokens.index(token) != number:
                 raise ConvertError(
                     f"{path}: expected {token} with the id {number}, got {tokens.index(token)}"
                 )
@@ -214,13 +217,14 @@ def _search(testing: Any, suppressed: Sequence[str]) -> tuple[dict[str, Any], li
     """Return our fields of the search, and notes about options without a counterpart."""
     options = testing if isinstance(testing, dict) else {}
     longest = options.get("max_output_length", -1)
+    repeated = options.get("no_repeat_ngram_size", -1)
     alpha = options.get("beam_alpha", options.get("alpha", -1))
     settings: dict[str, Any] = {
         "search.beam": options.get("beam_size", 1),
         "search.length_penalty": "gnmt",
         "search.alpha": max(float(alpha), 0.0) if isinstance(alpha, int | float) else 0.0,
         "search.min_length": options.get("min_output_length", 1),
-        "search.no_repeat_ngram": max(options.get("no_repeat_ngram_size", 0), 0),
+        "search.no_repeat_ngram": repeated if type(repeated) is int and repeated > 0 else 0,
         "search.allow_unknown": bool(options.get("generate_unk", True)),
         "search.suppress": tuple(suppressed),
     }
