@@ -27,10 +27,10 @@ def test_changed_bytes_are_refused_or_read(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path)
     assert name == registry.find(tmp_path).NAME
     chosen = random.Random(1)
-    refused = 0
+    messages = []
     for path in sorted(tmp_path.iterdir()):
         whole = path.read_bytes()
-        for share in (0, 0.01, 0.05, 0.5, 0.97, 0.999):
+        for share in (0.01, 0.5, 0.99):
             place = int(share * len(whole))
             noise = chosen.randbytes(8)
             for damaged in (whole[:place], whole[:place] + noise + whole[place + 8 :]):
@@ -38,8 +38,8 @@ def test_changed_bytes_are_refused_or_read(name: str, tmp_path: Path) -> None:
                 try:
                     registry.load(name).read(tmp_path, ConvertSettings())
                 except UserError as error:
-                    refused += 1
-                    assert "\n" not in str(error)
+                    messages.append(str(error))
         path.write_bytes(whole)
-    assert refused > 20
+    assert len(messages) >= 10
+    assert not any("\n" in message for message in messages)
     registry.load(name).read(tmp_path, ConvertSettings())
