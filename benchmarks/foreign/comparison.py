@@ -47,8 +47,10 @@ class Comparison:
     """Sources with equal greedy tokens."""
     ties: int = 0
     """Sources whose greedy tokens part where two tokens are equally probable."""
+    texts: int = 0
+    """Equal greedy tokens without the unknown token, which systems show differently."""
     equal_texts: int = 0
-    """Among equal greedy tokens, equal texts."""
+    """Those with equal texts."""
     hypotheses: int = 0
     """Hypotheses of the system that ended."""
     common: int = 0
@@ -88,11 +90,11 @@ class ConvertedRun:
         self.sources = [[*ids, *self._end] for ids in self._encode()]
         """Ids of each source."""
 
-    def compare(self, search: bool = True) -> Comparison:
+    def compare(self, beams: bool = True) -> Comparison:
         """Compare everything.
 
         Args:
-            search: Compare greedy and beam search too.
+            beams: Compare beam search too.
         """
         result = Comparison(sources=len(self.sources))
         for ids, tokens in zip(self.sources, self._found["source_tokens"], strict=True):
@@ -100,21 +102,19 @@ class ConvertedRun:
             result.equal_sources += ids == [*own, *self._end]
         forced = self._functions(1, 1)
         self._compare_forced(forced, result)
-        if search and self._found.get("first_tokens"):
+        if self._found.get("first_tokens"):
             self._compare_first_tokens(forced, result)
-        elif search:
-            self._compare_greedy(forced, result)
+            return result
+        self._compare_greedy(forced, result)
+        if beams:
             self._compare_beams(result)
         return result
 
     def _encode(self) -> list[Ids]:
         lines = self._found["sources"]
-        rows = self._found["source_tokens"]
-        names = [[self._name(0, token) for token in row] for row in rows]
         if self._config.data.algorithm == "words":
-            lines = [" ".join(row) for row in names]
-        elif self._space_behind[0]:  # words that the codes cut, as the system's own tokenizer has
-            lines = ["".join(row).replace(_SPACE, " ") for row in names]
+            rows = self._found["source_tokens"]
+            lines = [" ".join(self._name(0, token) for token in row) for row in rows]
         return self._tokenizer.source.encode(lines)
 
     def _name(self, side: int, token: str) -> str:
@@ -179,6 +179,9 @@ class ConvertedRun:
             wanted = self._labels(found)
             if own[: len(wanted)] == wanted:
                 result.equal_greedy += 1
+                if UNKNOWN in wanted:
+                    continue
+                result.texts += 1
                 text = self._tokenizer.target.decode([list(wanted)])[0]
                 result.equal_texts += " ".join(text.split()) == " ".join(found["text"].split())
                 continue

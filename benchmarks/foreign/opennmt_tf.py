@@ -201,7 +201,7 @@ def ask(
         )
     return {
         "peer": "OpenNMT-tf",
-        "cut": settings["variant"] == "separate",
+        "words": settings["variant"] == "separate",
         "variant": settings["variant"],
         "versions": answers.versions(["OpenNMT-tf", "tensorflow"]),
         "search": {
@@ -261,7 +261,7 @@ def main() -> None:
     checkpoint = opennmt.utils.checkpoint.Checkpoint(model, model_dir=str(folder))
     checkpoint.save(step=settings["updates"])
     greedy, beam = (restored(settings, folder, text, size) for size in (1, settings["beam"]))
-    corpus.write_cut(settings, lambda _, line: text.cut(line))
+    corpus.write_words(settings, lambda _, line: pieces.spaced(line).split())
     sources = [pair[0] for pair in corpus.read_pairs(settings, "test")][: settings["sentences"]]
     if settings["variant"] == "separate":
         sources = [pieces.spaced(line) for line in sources]

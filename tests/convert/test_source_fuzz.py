@@ -39,7 +39,7 @@ def read(source: Path, name: str) -> ForeignModel:
     return model
 
 
-@sizes(15)
+@sizes(4, 120)
 @pytest.mark.parametrize("name", WRITERS)
 def test_damaged_files_are_refused_or_read(name: str, count: int, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / "whole")
@@ -54,7 +54,7 @@ def test_damaged_files_are_refused_or_read(name: str, count: int, tmp_path: Path
     fuzz(count, damage=damages(tmp_path / "whole"))(check)
 
 
-@sizes(15)
+@sizes(4, 120)
 @pytest.mark.parametrize("name", WRITERS)
 def test_changed_bytes_are_refused_or_read(name: str, count: int, tmp_path: Path) -> None:
     WRITERS[name](tmp_path)
@@ -75,7 +75,7 @@ def test_changed_bytes_are_refused_or_read(name: str, count: int, tmp_path: Path
     fuzz(count, **strategies, replacement=st.binary(min_size=1, max_size=8))(check)
 
 
-@sizes(15)
+@sizes(4, 120)
 def test_strange_settings_are_refused_or_read(count: int, tmp_path: Path) -> None:
     size = len(foreign_models.vocabulary())
     tensors = foreign_models.write_opus_folder(tmp_path / "marian")
