@@ -21,23 +21,18 @@ _BIG = {
     "decoder_attention_heads": 16,
 }
 _PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-_SMALL_HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
 _ARCHITECTURES: dict[str, dict[str, Any]] = {
     "transformer": {},
     "transformer_wmt_en_de": {},
     "transformer_align": {},
     "transformer_tiny": {
-        **{f"{side}_{name}": 64 for side in ("encoder", "decoder") for name in ("embed_dim",)},
-        "encoder_ffn_embed_dim": 64,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 2,
+        **{"encoder_embed_dim": 64, "decoder_embed_dim": 64, "encoder_ffn_embed_dim": 64},
+        **{"encoder_layers": 2, "decoder_layers": 2},
+        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2},
     },
     "transformer_iwslt_de_en": {
-        **_SMALL_HEADS,
-        "encoder_ffn_embed_dim": 1024,
-        "decoder_ffn_embed_dim": 1024,
+        **{"encoder_attention_heads": 4, "decoder_attention_heads": 4},
+        **{"encoder_ffn_embed_dim": 1024, "decoder_ffn_embed_dim": 1024},
     },
     "transformer_vaswani_wmt_en_de_big": _BIG,
     "transformer_vaswani_wmt_en_fr_big": _BIG,
