@@ -40,17 +40,14 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     file = _one_checkpoint(source)
     path = file.with_name("config.yaml")
     config = yaml_file.read_settings(path)
-    sections = {name: config.get(name) for name in ("data", "model")}
-    for name, section in sections.items():
-        if not isinstance(section, dict):
-            raise ConvertError(f"{path}: expected the section {name} of JoeyNMT, found none")
+    data_section, model = (_section(config, name, path) for name in ("data", "model"))
     checkpoint = torch_file.load(file)
     if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("model_state"), dict):
         raise ConvertError(f"{file}: expected a checkpoint of JoeyNMT with model_state, found none")
     tensors = Tensors(torch_file.TorchTensors(checkpoint["model_state"]), file)
-    data = _Data(sections["data"], file.parent)
+    data = _Data(data_section, file.parent)
     tokenizer, suppressed, notes = _tokenizer(data, tensors)
-    network = JoeyNetwork(sections["model"], tensors, path)
+    network = JoeyNetwork(model, tensors, path)
     weights, found = network.weights((tokenizer.source, tokenizer.target))
     search, search_notes = _search(config.get("testing"), suppressed)
     return ForeignModel(
@@ -67,6 +64,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         notes=[*tokenizer.notes, *notes, *search_notes],
         facts=network.facts(),
     )
+
+
+def _section(config: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    section = config.get(name)
+    if not isinstance(section, dict):
+        raise ConvertError(f"{path}: expected the section {name} of JoeyNMT, found none")
+    return section
 
 
 def _checkpoints(source: Path) -> list[Path]:
