@@ -52,18 +52,22 @@ _NORMAL = sentencepiece_model_pb2.ModelProto.SentencePiece.NORMAL
 
 # Marian's names, and Hugging Face's for the same tensors.
 _HF_NAMES = {
-    r"self_W([qkvo])": r"self_attn.\1_proj.weight",
-    r"self_b([qkvo])": r"self_attn.\1_proj.bias",
-    r"context_W([qkvo])": r"encoder_attn.\1_proj.weight",
-    r"context_b([qkvo])": r"encoder_attn.\1_proj.bias",
+    r"self_W([qkv])": r"self_attn.\1_proj.weight",
+    r"self_b([qkv])": r"self_attn.\1_proj.bias",
+    "self_Wo": "self_attn.out_proj.weight",
+    "self_bo": "self_attn.out_proj.bias",
+    r"context_W([qkv])": r"encoder_attn.\1_proj.weight",
+    r"context_b([qkv])": r"encoder_attn.\1_proj.bias",
+    "context_Wo": "encoder_attn.out_proj.weight",
+    "context_bo": "encoder_attn.out_proj.bias",
     r"ffn_W([12])": r"fc\1.weight",
     r"ffn_b([12])": r"fc\1.bias",
-    r"self_Wo_ln_scale": "self_attn_layer_norm.weight",
-    r"self_Wo_ln_bias": "self_attn_layer_norm.bias",
-    r"context_Wo_ln_scale": "encoder_attn_layer_norm.weight",
-    r"context_Wo_ln_bias": "encoder_attn_layer_norm.bias",
-    r"ffn_ffn_ln_scale": "final_layer_norm.weight",
-    r"ffn_ffn_ln_bias": "final_layer_norm.bias",
+    "self_Wo_ln_scale": "self_attn_layer_norm.weight",
+    "self_Wo_ln_bias": "self_attn_layer_norm.bias",
+    "context_Wo_ln_scale": "encoder_attn_layer_norm.weight",
+    "context_Wo_ln_bias": "encoder_attn_layer_norm.bias",
+    "ffn_ffn_ln_scale": "final_layer_norm.weight",
+    "ffn_ffn_ln_bias": "final_layer_norm.bias",
 }
 
 
