@@ -7,9 +7,9 @@ apply both alike.
 
 from __future__ import annotations
 
+import functools
 import sys
 import unicodedata
-from typing import Any
 
 import sentencepiece
 from google.protobuf.message import DecodeError
@@ -55,25 +55,31 @@ def with_opus_punctuation(model: bytes) -> bytes:
     """
     try:
         proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-        own = _own_rules(model, proto)
+        changed = _with_rules(proto.normalizer_spec.precompiled_charsmap)
     except (DecodeError, RuntimeError, ValueError) as error:
         raise TokenizerError(
             f"SentencePiece model: expected a model file, got {len(model)} other bytes"
         ) from error
-    for character, text in _rules().items():
-        own[character] = "".join(own.get(each, each) for each in text)
-    changed = sentencepiece.SentencePieceNormalizer(norm_map=sorted(own.items()))
-    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(changed.serialized_normalizer_spec())
     proto.normalizer_spec.name = "opus"
-    proto.normalizer_spec.precompiled_charsmap = spec.precompiled_charsmap
+    proto.normalizer_spec.precompiled_charsmap = changed
     proto.normalizer_spec.remove_extra_whitespaces = True
     return proto.SerializeToString()
 
 
-def _own_rules(model: bytes, proto: Any) -> dict[str, str]:
-    if not proto.normalizer_spec.precompiled_charsmap:
-        return {}
-    return dict(sentencepiece.SentencePieceNormalizer(model_proto=model).decompile())
+@functools.lru_cache(maxsize=1)  # the models of both languages have the same rules of their own
+def _with_rules(charsmap: bytes) -> bytes:
+    """Return compiled rules of a model with those of ``preprocess.sh`` before them."""
+    own: dict[str, str] = {}
+    if charsmap:
+        model = sentencepiece_model_pb2.ModelProto()
+        model.normalizer_spec.precompiled_charsmap = charsmap
+        normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model.SerializeToString())
+        own = dict(normalizer.decompile())
+    for character, text in _rules().items():
+        own[character] = "".join(own.get(each, each) for each in text)
+    changed = sentencepiece.SentencePieceNormalizer(norm_map=sorted(own.items()))
+    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(changed.serialized_normalizer_spec())
+    return bytes(spec.precompiled_charsmap)
 
 
 def _rules() -> dict[str, str]:
