@@ -40,15 +40,17 @@ def saved_model(settings: dict[str, Any]) -> Translate:
 
 
 def ctranslate2(settings: dict[str, Any]) -> Translate:
-    """Return a function that runs CTranslate2, in the type of the model's weights."""
+    """Return a function that runs CTranslate2."""
     import ctranslate2
     import sentencepiece
 
     folder = Path(settings["model"])
     engine = ctranslate2.Translator(
-        str(folder), compute_type="auto" if settings["dtype"] == "int8" else "float32",
-        inter_threads=1, intra_threads=protocol.threads(1),
-    )  # fmt: skip
+        str(folder),
+        compute_type=settings["dtype"],
+        inter_threads=1,
+        intra_threads=protocol.threads(1),
+    )
     source, target = (
         sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.model"))
         for side in ("source", "target")

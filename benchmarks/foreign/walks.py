@@ -103,7 +103,10 @@ def _steps(command: str, work: Path, server: _Server) -> Iterator[Figures]:
     if served := _SERVE.match(command):
         yield {"command": command, **server.start(command, Path(served[1]).name)}
         return
-    yield {"command": command, **run(command, work)}
+    row = {"command": command, **run(command, work)}
+    if command.startswith("curl") and '"predictions"' not in row["output"]:
+        raise SystemExit(f"{command}\n{row['output']}")
+    yield row
     if exported := _EXPORT.search(command):
         session = f"python -m tests.support.tf_c_session {exported[1]}/1"
         yield {"command": session, **run(session, work, _REQUEST)}
