@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_transformer.convert import foreign_tokenizer
+from keras_transformer.convert import bpe_codes, foreign_tokenizer
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_tokenizer import CONTINUATION, ForeignTokenizer
 from keras_transformer.convert.readers.limits import read_bytes
@@ -66,7 +66,11 @@ class TokenList:
 
 
 def token_tokenizer(
-    source: TokenList, target: TokenList, models: Sequence[Path] = ()
+    source: TokenList,
+    target: TokenList,
+    models: Sequence[Path] = (),
+    codes: Path | None = None,
+    split_unknown: bool = False,
 ) -> ForeignTokenizer:
     """Return the tokenizer of a model's vocabularies.
 
@@ -75,6 +79,8 @@ def token_tokenizer(
         target: That of the target. Equal ones are a joint vocabulary.
         models: SentencePiece models that cut the text: one, or that of the source and that of the
             target. None: tokens in, tokens out.
+        codes: Byte-pair codes that cut words, where there are no such models.
+        split_unknown: Whether tokens of the codes outside the vocabulary are split again.
 
     Raises:
         ConvertError: A vocabulary has a token twice, or is not that of the SentencePiece model.
@@ -83,6 +89,10 @@ def token_tokenizer(
     left = foreign_tokenizer.Vocabulary(source.ids(), source.special)
     right = foreign_tokenizer.Vocabulary(target.ids(), target.special)
     right = left if right == left else right
+    if not models and codes is not None and _marked(source.tokens, target.tokens):
+        cut = _cut_by_codes(left, right, codes, split_unknown)
+        if cut is not None:
+            return cut
     if not models:
         found = foreign_tokenizer.from_words(left, right)
         return dataclasses.replace(found, notes=[_tokens_note(source.tokens, target.tokens)])
@@ -98,6 +108,43 @@ def token_tokenizer(
             )
     names = ", ".join(path.name for path in models)
     return dataclasses.replace(found, notes=[*found.notes, f"text: cut by {names}"])
+
+
+def _cut_by_codes(
+    source: foreign_tokenizer.Vocabulary,
+    target: foreign_tokenizer.Vocabulary,
+    path: Path,
+    split_unknown: bool,
+) -> ForeignTokenizer | None:
+    """Return a tokenizer that cuts words as byte-pair codes do; None if words differ."""
+    codes = bpe_codes.read_codes(path)
+    sides = (source,) if source is target else (source, target)
+    made = [bpe_codes.codes_model(codes, each.ids, each.special, split_unknown) for each in sides]
+    compared = 0
+    for model, each in zip(made, sides, strict=True):
+        differing, words = bpe_codes.differing_words(codes, model, each.ids, split_unknown)
+        if differing:
+            return None
+        compared += words
+    found = foreign_tokenizer.from_rewritten((made[0], made[-1]), source, target)
+    note = (
+        f"text: words separated by spaces are cut by {path.name} ({compared:,} words were cut as "
+        "the codes do); separate the words as for the training, by Moses' tokenizer if that is "
+        "what the system used, and join them after the translation"
+    )
+    return dataclasses.replace(found, notes=[note])
+
+
+def _marked(*sides: Sequence[str]) -> bool:
+    """Return whether a vocabulary marks the tokens that the next one continues."""
+    return all(any(token.endswith(CONTINUATION) for token in side) for side in sides)
+
+
+def find_codes(folder: Path) -> Path | None:
+    """Return the file of byte-pair codes in a folder, if there is exactly one."""
+    names = ("code", "codes", "bpecodes", "bpe.codes", "codes.txt", "merges.txt")
+    found = [folder / name for name in names if (folder / name).is_file()]
+    return found[0] if len(found) == 1 else None
 
 
 def find_sentencepiece(folder: Path, source: str = "", target: str = "") -> list[Path]:

@@ -193,7 +193,7 @@ def write_joey(
     config = {
         "data": data or {"src": {"lang": "en", "level": "bpe"}, "trg": {"lang": "de"}},
         "testing": dict(testing or {}),
-        "model": {"encoder": part, "decoder": dict(part)},
+        "model": {"encoder": part, "decoder": json.loads(json.dumps(part))},  # YAML would alias
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     state = torch_files.state(tensors)

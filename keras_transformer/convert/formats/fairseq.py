@@ -16,6 +16,7 @@ from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.convert.tensors import Tensors
 from keras_transformer.convert.token_vocabulary import (
     TokenList,
+    find_codes,
     find_sentencepiece,
     token_tokenizer,
 )
@@ -122,7 +123,7 @@ def _tokenizer(
         if name in tensors:  # not that of the encoder in some tied models
             vocabulary.check_size(tensors.shape(name)[0], name)
     models = find_sentencepiece(file.parent, languages["source"], languages["target"])
-    return token_tokenizer(source, target, models)
+    return token_tokenizer(source, target, models, find_codes(file.parent))
 
 
 def _dictionary_path(file: Path, side: str, language: str, given: str) -> Path:
