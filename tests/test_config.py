@@ -134,7 +134,6 @@ def test_missing_fields_come_from_the_base() -> None:
             r"model\.attention_bias: expected False, its default, for .*recurrent.*, got True",
         ),
         ({"model": {"source_vocabulary_size": 5}}, r"model\.embeddings: .*\(5 and 0\), got 'tied'"),
-        ({"data": {"joint": False}}, r"data\.joint: expected true for model\.embeddings tied"),
         (
             {"model": {"positions": "learned", "max_positions": 255}},
             r"model\.max_positions: expected at least data\.max_tokens \(256\).*, got 255",
@@ -143,7 +142,7 @@ def test_missing_fields_come_from_the_base() -> None:
             {"data": {"vocabulary_size": 299}},
             r"data\.vocabulary_size: expected 300 to 1000000, got 299",
         ),
-        ({"data": {"train": ""}}, r"data\.train: expected a non-empty text, got ''"),
+        ({"data": {"source": ""}}, r"data\.source: expected a non-empty text, got ''"),
         ({"data": {"max_ratio": 1.0}}, r"data\.max_ratio: expected 0 \(keep all\) or a number"),
         ({"data": {"on_long": "drop"}}, r"data\.on_long: expected one of cut, refuse"),
         ({"train": {"max_steps": 0}}, r"train\.max_steps: expected 1 to 1000000000, got 0"),

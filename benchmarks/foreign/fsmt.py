@@ -42,11 +42,9 @@ def tokenizer_files(settings: dict[str, Any], folder: Path) -> list[list[list[st
         table = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *own])}
         text = json.dumps(table, ensure_ascii=False, indent=2)
         (folder / f"vocab-{name}.json").write_text(text, encoding="utf-8")
-    corpus.write_cut(
+    corpus.write_words(
         settings,
-        lambda side, line: pieces.apply_codes(
-            moses[side].tokenize(line, return_str=True, escape=True), codes
-        ),
+        lambda side, line: moses[side].tokenize(line, escape=True),
     )
     return rows
 
@@ -116,8 +114,11 @@ def main() -> None:
         return [tokenizer.decoder[number] for number in ids]
 
     found = transformers_search.ask(settings, loaded, logits(loaded), sources, tokenizer, tokens)
-    found["source_tokens"] = [tokenizer.tokenize(line) for line in sources]
-    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "cut": True, **found})
+    # Text as the network knows it: words of Moses' tokenizer.
+    for one in found["greedy"]:
+        one["text"] = "".join(one["tokens"]).replace("</w>", " ").strip()
+    found["sources"] = ["".join(row).replace("</w>", " ").strip() for row in found["source_tokens"]]
+    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "words": True, **found})
 
 
 if __name__ == "__main__":

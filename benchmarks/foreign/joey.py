@@ -212,7 +212,7 @@ def ask(settings: dict[str, Any], folder: Path) -> answers.Answers:
         )
     return {
         "peer": "JoeyNMT",
-        "cut": settings["variant"] != "pre",
+        "words": settings["variant"] != "pre",
         "variant": settings["variant"],
         "versions": answers.versions(["joeynmt", "torch"]),
         "search": {"beam": beam, "alpha": 1.0, "length_penalty": "gnmt", "most": most},
@@ -251,12 +251,16 @@ def main() -> None:
         settings["rate"],
     )  # fmt: skip
     print(f"{settings['variant']}: loss {loss:.3f}", file=sys.stderr)
-    corpus.write_cut(
-        settings, lambda side, line: _tokens(tokenizers[LANGUAGES[side]], prepared(line))
-    )
+    corpus.write_words(settings, lambda _, line: pieces.spaced(line).split())
     state = {"steps": settings["updates"], "model_state": model.state_dict()}
     torch.save({**state, "optimizer_state": {}, "best_ckpt_score": 0.0}, folder / "best.ckpt")
     answers.write(Path(settings["answers"]), ask(settings, folder))
+    if settings.get("short_tables"):
+        # The two tables of 5,000 sinusoids, which JoeyNMT computes, are most of a small file.
+        content = torch.load(folder / "best.ckpt", weights_only=True)
+        for name in ("encoder.pe.pe", "decoder.pe.pe"):
+            content["model_state"][name] = content["model_state"][name][:, :8].clone()
+        torch.save(content, folder / "best.ckpt")
 
 
 if __name__ == "__main__":
