@@ -65,16 +65,14 @@ class ExportSettings:
     dev_sentences: int = option(1_000, between(0, MAX_STEPS))
     """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = option(0.2, between(0, 1_000))
-    """Greatest loss of BLEU on these sentences that smaller weights may cause. Where
-    BLEU with float32 weights is below 1, the translations must agree instead; 100 allows all."""
+    """Greatest loss of BLEU on these sentences that smaller weights may cause. Where BLEU with float32
+    weights is below 1, the translations must agree instead; 100 allows all."""
 
     def __post_init__(self) -> None:
         check_fields(self)
-        stored = DTYPES[self.format]
-        require(
-            self.dtype in stored, "dtype", f"{' or '.join(stored)} for --format {self.format}",
-            self.dtype,
-        )  # fmt: skip
+        *others, last = DTYPES[self.format]
+        expected = f"{', '.join(others)} or {last} for --format {self.format}"
+        require(self.dtype in (*others, last), "dtype", expected, self.dtype)
         if self.format == "ctranslate2":
             require_installed("format ctranslate2", ["ctranslate2"])
 

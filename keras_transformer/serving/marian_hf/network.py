@@ -22,7 +22,7 @@ import tensorflow as tf
 from keras_transformer.config import ModelConfig
 from keras_transformer.named_weights import named_weights
 from keras_transformer.serving.marian_hf.vocabulary import END_ID, MarianVocabulary
-from keras_transformer.special_tokens import LACKING_BIAS, PAD, START, UNKNOWN
+from keras_transformer.special_tokens import END, LACKING_BIAS, PAD, START, UNKNOWN
 
 Tensors = dict[str, np.ndarray]
 
@@ -98,6 +98,7 @@ class MarianNetwork:
         written &= self._output_bias() == np.float32(LACKING_BIAS)
         if self._config.embeddings == "tied":
             read = written
+        read[: END + 1] = written[: END + 1] = False
         return set(np.flatnonzero(read).tolist()), set(np.flatnonzero(written).tolist())
 
     def start_is_padding(self) -> bool:

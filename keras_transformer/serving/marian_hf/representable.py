@@ -34,7 +34,8 @@ def check(config: Config) -> None:
     model = config.model
     for name, (expected, reason) in _MODEL.items():
         if getattr(model, name) not in expected:
-            _refuse(f"model.{name}", " or ".join(map(_text, expected)), reason, model, name)
+            listed = ", ".join(map(_text, expected[:-1])) + " or " * (len(expected) > 1)
+            _refuse(f"model.{name}", f"{listed}{_text(expected[-1])}", reason, model, name)
     for side in ("encoder", "decoder"):
         own = model.side(side)  # type: ignore[arg-type]
         name = "decoder_norm" if side == "decoder" and model.decoder_norm != "same" else "norm"
@@ -46,7 +47,7 @@ def check(config: Config) -> None:
         for name, width in (("d_key", own.key_width), ("d_value", own.value_width)):
             if width * own.heads != model.d_model:
                 raise ExportError(
-                    f"model.{name}: expected {model.d_model / own.heads:g} for --format marian-hf "
+                    f"model.{name}: expected {model.d_model // own.heads} for --format marian-hf "
                     f"(d_model / heads), the run has {width}"
                 )
     if not config.data.source_end:

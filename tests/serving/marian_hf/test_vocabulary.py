@@ -35,7 +35,8 @@ def converted() -> tuple[Tokenizer, SentencePiece, SentencePiece]:
     models = (sentencepiece_model("source"), sentencepiece_model("target"))
     tokenizer = from_sentencepiece(models, foreign, foreign).tokenizer
     source, target = tokenizer.source, tokenizer.target
-    assert isinstance(source, SentencePiece) and isinstance(target, SentencePiece)
+    assert isinstance(source, SentencePiece)
+    assert isinstance(target, SentencePiece)
     return tokenizer, source, target
 
 
