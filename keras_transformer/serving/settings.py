@@ -65,8 +65,8 @@ class ExportSettings:
     dev_sentences: int = option(1_000, between(0, MAX_STEPS))
     """Dev sentences translated to measure BLEU; 0 measures none."""
     max_bleu_loss: float = option(0.2, between(0, 1_000))
-    """Greatest loss of BLEU on these sentences that smaller weights may cause. Where BLEU with float32
-    weights is below 1, the translations must agree instead; 100 allows all."""
+    """Greatest loss of BLEU on these sentences that smaller weights may cause. Where BLEU with
+    float32 weights is below 1, the translations must agree instead; 100 allows all."""
 
     def __post_init__(self) -> None:
         check_fields(self)
