@@ -66,7 +66,7 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
             raise SystemExit(f"{name} {variant}: expected a refusal, was converted")
         return figures | {"refused": done.stderr.strip().splitlines()[-1]}
     check(done, f"{name} {variant}: conversion")
-    figures["notes"] = done.stdout.strip().splitlines()
+    figures["notes"] = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
     file = str(peers.answers_file(place, name, variant))
     done = subprocess.run(
         [sys.executable, str(FOLDER / "comparison.py"), str(run), file],

@@ -62,7 +62,7 @@ def test_a_converted_model_computes_what_its_own_system_computes(
     result = comparison.ConvertedRun(tmp_path / "run", found).compare(beams=name in BEAMS)
     print(name, result)
     assert result.equal_sources == result.sources
-    assert result.tokens >= 40
+    assert result.tokens >= 30
     assert result.worst_token <= WORST_TOKEN
     assert result.equal_greedy + result.ties == result.sources
     if not found.get("first_tokens"):
