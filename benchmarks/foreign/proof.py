@@ -119,10 +119,11 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
     Returns:
         ``sentences``, and those ``equal`` to the other system's greedy translation.
     """
-    done = command(
-        "keras_transformer.export", "--run", str(run), "--to", str(work / "export"),
-        "--search.beam", "1",
-    )  # fmt: skip
+    options = ["--run", str(run), "--to", str(work / "export"), "--search.beam", "1"]
+    if most := str(found["search"].get("most", "")):  # the limit under which the peer translated
+        options += ["--search.max_factor", "0", "--search.max_extra", most]
+        options += ["--search.max_length", most]
+    done = command("keras_transformer.export", *options)
     check(done, "export")
     lines = found["sources"][:SERVED]
     expected = [one["text"] for one in found["greedy"][:SERVED]]
