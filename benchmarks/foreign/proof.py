@@ -64,7 +64,7 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     if variant in peer.refused:
         if not done.returncode:
             raise SystemExit(f"{name} {variant}: expected a refusal, was converted")
-        return figures | {"refused": done.stderr.strip().splitlines()[-1]}
+        return figures | {"refused": done.stderr.strip().rpartition(": ")[2]}
     check(done, f"{name} {variant}: conversion")
     figures["notes"] = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
     file = str(peers.answers_file(place, name, variant))
