@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 WORD_END = "</w>"
 CONTINUATION = "@@"
 SPACE = "\u2581"
+SAMPLED_WORDS = 4_000
+"""Words that are compared: so many of a vocabulary, and so many random ones."""
 _OLD_VERSION = "#version: 0.1"
 
 Pair = tuple[str, str]
@@ -147,15 +149,16 @@ def differing_words(
     return differing, len(words)
 
 
-def _sample_words(tokens: Sequence[str], count: int = 4_000) -> list[str]:
+def _sample_words(tokens: Sequence[str]) -> list[str]:
     """Return the whole words of a vocabulary, and random ones made of its tokens."""
     chosen = random.Random(1)
     bare = [token.removesuffix(CONTINUATION) for token in tokens if SPACE not in token]
     bare = [text for text in bare if text and not text.isspace() and not text.startswith("<")]
-    whole = [token for token in tokens if token in set(bare)]
-    made = ["".join(chosen.choices(bare, k=chosen.randint(1, 4))) for _ in range(count)]
+    allowed = set(bare)
+    whole = [token for token in tokens if token in allowed]
+    made = ["".join(chosen.choices(bare, k=chosen.randint(1, 4))) for _ in range(SAMPLED_WORDS)]
     characters = set("".join(bare))
-    return [word for word in [*whole[:count], *made] if set(word) <= characters]
+    return [word for word in [*whole[:SAMPLED_WORDS], *made] if set(word) <= characters]
 
 
 def _merged(symbols: Sequence[str], pair: Pair) -> list[str]:

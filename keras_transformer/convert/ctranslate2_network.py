@@ -88,11 +88,19 @@ class CTranslate2Network:
             )
         return Stack(
             layers=len(found),
-            heads=heads or int(variables.setting(side, "num_heads", _DEFAULT_HEADS)),
+            heads=heads or self._heads(side),
             d_ff=self.size(f"{side}/layer_0/ffn/linear_0/weight")[0],
             pre=bool(variables.setting(side, "pre_norm")),
             final_norm=f"{side}/layer_norm/gamma" in variables,
         )
+
+    def _heads(self, side: str) -> int:
+        count = self._variables.setting(side, "num_heads", _DEFAULT_HEADS)
+        if count < 1 or count != int(count):
+            raise ConvertError(
+                f"{self._variables.file}: {side}/num_heads: expected a whole number, got {count:g}"
+            )
+        return int(count)
 
     def _d_key(self) -> int:
         """Return the width of a head, or 0 if it is the usual one."""

@@ -9,6 +9,7 @@ import numpy as np
 from keras_transformer.convert.errors import ConvertError
 
 _SCALE = "_scale"
+_LARGEST = 2.0**31
 _NEUTRAL_IF_ABSENT = {"pre_norm": 1, "activation": 0, "scale_embeddings": 1}
 _READ = {
     *("num_heads", "pre_norm", "activation", "scale_embeddings", "start_from_zero_embedding"),
@@ -52,7 +53,10 @@ class CTranslate2Variables(Mapping[str, np.ndarray]):
             if name in scales:
                 continue
             if _is_setting(name, values):
-                self._settings[name] = float(values[name])
+                number = float(values[name].reshape(()))
+                if number != number or abs(number) > _LARGEST:
+                    raise ConvertError(f"{file}: {name}: expected a setting, got {number:g}")
+                self._settings[name] = number
             else:
                 self._weights.append(name)
         self._check()

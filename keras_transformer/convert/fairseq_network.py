@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.embedding_weights import embedding_weights
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.fairseq_options import FairseqOptions
@@ -114,12 +115,8 @@ class FairseqNetwork:
                 raise ConvertError(
                     f"{file}: {name}: expected {self.d_model}, the encoder's width, got {width}"
                 )
-        activation = options("activation_fn")
-        if activation not in ACTIVATIONS:
-            raise ConvertError(
-                f"{file}: activation_fn: expected one of {', '.join(ACTIVATIONS)}, got {activation}"
-            )
-        self.activation = ACTIVATIONS[activation]
+        given = options("activation_fn")
+        self.activation = checks.choose(file, "activation_fn", given, ACTIVATIONS)
         self.stacks = {side: self._stack(side) for side in ("encoder", "decoder")}
         self.tied_output = bool(
             options("share_decoder_input_output_embed") or options("share_all_embeddings")

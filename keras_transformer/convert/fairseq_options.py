@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.readers.pickle_data import Record
 
@@ -20,13 +21,13 @@ _BIG = {
     "decoder_attention_heads": 16,
 }
 _PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-_SMALL_HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
 _ARCHITECTURES: dict[str, dict[str, Any]] = {
     "transformer": {},
     "transformer_wmt_en_de": {},
     "transformer_align": {},
     "transformer_tiny": {
-        **{f"{side}_{name}": 64 for side in ("encoder", "decoder") for name in ("embed_dim",)},
+        "encoder_embed_dim": 64,
+        "decoder_embed_dim": 64,
         "encoder_ffn_embed_dim": 64,
         "encoder_layers": 2,
         "decoder_layers": 2,
@@ -34,7 +35,8 @@ _ARCHITECTURES: dict[str, dict[str, Any]] = {
         "decoder_attention_heads": 2,
     },
     "transformer_iwslt_de_en": {
-        **_SMALL_HEADS,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
         "encoder_ffn_embed_dim": 1024,
         "decoder_ffn_embed_dim": 1024,
     },
@@ -163,7 +165,4 @@ class FairseqOptions:
         Raises:
             ConvertError: It is another value.
         """
-        value = self(name, default)
-        if type(value) is not int or value < 1:
-            raise ConvertError(f"{self._file}: {name}: expected a number above 0, got {value!r}")
-        return value
+        return checks.whole_number(self._file, name, self(name, default))

@@ -141,10 +141,15 @@ def from_rewritten(
     """
     from keras_transformer.data.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer(*(model.sides[0] for model in models))
-    rows = [_rows(model, each) for model, each in zip(models, (source, target), strict=True)]
-    settings = _settings(tokenizer, "bpe")
-    return ForeignTokenizer(tokenizer, *rows, _tokens(tokenizer, rows[1]), settings)
+    tokenizer = Tokenizer(models[0].sides[0], models[1].sides[0])
+    rows = _rows(models[1], target)
+    return ForeignTokenizer(
+        tokenizer,
+        _rows(models[0], source),
+        rows,
+        _tokens(tokenizer, rows),
+        _settings(tokenizer, "bpe"),
+    )
 
 
 def _rows(models: RewrittenModels, vocabulary: Vocabulary) -> VocabularyRows:

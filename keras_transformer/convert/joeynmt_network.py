@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.embedding_weights import embedding_weights
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.stacks import Stack, stack_facts, stack_settings
@@ -56,14 +57,17 @@ class JoeyNetwork:
         self.d_model = tensors.shape(SOURCE)[-1]
         self.stacks = {side: self._stack(side) for side in _ATTENTIONS}
         activations = {
-            str(section.get("activation", "relu")) for section in self._sections.values()
+            checks.choose(
+                file, f"model.{side}.activation", section.get("activation", "relu"), _ACTIVATIONS
+            )
+            for side, section in self._sections.items()
         }
-        if len(activations) > 1 or not activations <= _ACTIVATIONS.keys():
+        if len(activations) > 1:
             raise ConvertError(
-                f"{file}: activation: expected one of {', '.join(_ACTIVATIONS)} on both sides, got "
+                f"{file}: activation: expected the same on both sides, got "
                 f"{' and '.join(sorted(activations))}"
             )
-        self.activation = _ACTIVATIONS[activations.pop()]
+        self.activation = activations.pop()
 
     def _section(self, model: Mapping[str, Any], side: str) -> Mapping[str, Any]:
         section = model.get(side)

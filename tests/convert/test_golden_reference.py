@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_transformer.convert import registry
+from keras_transformer.convert import bpe_codes, registry
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.special_tokens import UNKNOWN
 from tests.support.reference_network import ReferenceNetwork, expected_paths
@@ -19,7 +19,7 @@ from tests.support.reference_network import ReferenceNetwork, expected_paths
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = ("ctranslate2", "fairseq", "fsmt", "joeynmt")
 MODELS = [file for name in FORMATS for file in sorted(GOLDEN.glob(f"{name}/*.json"))]
-SENTENCES = 2
+SENTENCES = 1
 
 
 def token_ids(tokens: list[str], vocabulary: list[str], format_name: str) -> list[int]:
@@ -33,7 +33,8 @@ def token_ids(tokens: list[str], vocabulary: list[str], format_name: str) -> lis
 
 
 @pytest.mark.parametrize("file", MODELS, ids=[f"{each.parent.name}/{each.stem}" for each in MODELS])
-def test_log_probabilities_of_n_best_lists(file: Path) -> None:
+def test_log_probabilities_of_n_best_lists(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bpe_codes, "SAMPLED_WORDS", 50)
     found = json.loads(file.read_text(encoding="utf-8"))
     model = registry.load(file.parent.name).read(file.with_suffix(""), ConvertSettings())
     assert set(model.weights) == expected_paths(model)

@@ -16,12 +16,15 @@ from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings import ConvertSettings
 from tests.support import foreign_models
 from tests.support.damage import Damage, apply, damages
-from tests.support.fuzzing import attempt, fuzz, sizes
+from tests.support.fuzzing import attempt, fuzz
 
 WRITERS: dict[str, Callable[..., Any]] = {
     "marian": foreign_models.write_opus_folder,
     "hf_marian": foreign_models.write_hf_folder,
 }
+pytestmark = pytest.mark.slow
+
+COUNT = 120
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -39,9 +42,8 @@ def read(source: Path, name: str) -> ForeignModel:
     return model
 
 
-@sizes(4, 120)
 @pytest.mark.parametrize("name", WRITERS)
-def test_damaged_files_are_refused_or_read(name: str, count: int, tmp_path: Path) -> None:
+def test_damaged_files_are_refused_or_read(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / "whole")
 
     def check(damage: Damage) -> None:
@@ -51,12 +53,11 @@ def test_damaged_files_are_refused_or_read(name: str, count: int, tmp_path: Path
         attempt(lambda: read(tmp_path / "m", ""))
         attempt(lambda: read(tmp_path / "m", name))
 
-    fuzz(count, damage=damages(tmp_path / "whole"))(check)
+    fuzz(COUNT, damage=damages(tmp_path / "whole"))(check)
 
 
-@sizes(4, 120)
 @pytest.mark.parametrize("name", WRITERS)
-def test_changed_bytes_are_refused_or_read(name: str, count: int, tmp_path: Path) -> None:
+def test_changed_bytes_are_refused_or_read(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path)
     files = sorted(path for path in tmp_path.iterdir() if path.is_file())
     contents = {path: path.read_bytes() for path in files}
@@ -72,11 +73,10 @@ def test_changed_bytes_are_refused_or_read(name: str, count: int, tmp_path: Path
 
     edges = st.one_of(st.floats(0, 0.05), st.floats(0, 1), st.floats(0.9, 1))
     strategies = {"path": st.sampled_from(files), "share": edges}
-    fuzz(count, **strategies, replacement=st.binary(min_size=1, max_size=8))(check)
+    fuzz(COUNT, **strategies, replacement=st.binary(min_size=1, max_size=8))(check)
 
 
-@sizes(4, 120)
-def test_strange_settings_are_refused_or_read(count: int, tmp_path: Path) -> None:
+def test_strange_settings_are_refused_or_read(tmp_path: Path) -> None:
     size = len(foreign_models.vocabulary())
     tensors = foreign_models.write_opus_folder(tmp_path / "marian")
     foreign_models.write_hf_folder(tmp_path / "hf_marian")
@@ -92,5 +92,5 @@ def test_strange_settings_are_refused_or_read(count: int, tmp_path: Path) -> Non
         foreign_models.write_json(path, config | {option: value})
         attempt(lambda: read(tmp_path / "hf_marian", "hf_marian"))
 
-    fuzz(count, option=st.sampled_from(sorted(options)), value=VALUES)(check_marian)
-    fuzz(count, option=st.sampled_from(sorted(config)), value=VALUES)(check_hf)
+    fuzz(COUNT, option=st.sampled_from(sorted(options)), value=VALUES)(check_marian)
+    fuzz(COUNT, option=st.sampled_from(sorted(config)), value=VALUES)(check_hf)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.ctranslate2_network import TARGET, CTranslate2Network
 from keras_transformer.convert.ctranslate2_variables import CTranslate2Variables
 from keras_transformer.convert.errors import ConvertError
@@ -156,13 +157,18 @@ def _special(
     """Return the rows of the special tokens by their names in config.json."""
     from keras_transformer.data.foreign_sentencepiece import SpecialIds
 
-    names = {name: config.get(name, default) for name, default in _DEFAULTS.items()}
+    names = {
+        name: checks.text(path, name, config.get(name, default))
+        for name, default in _DEFAULTS.items()
+    }
     start = config.get("decoder_start_token", names["bos_token"])
     if start is None and not zero_start:
         raise ConvertError(
             f"{path}: decoder_start_token: expected a token, got null: a model whose target begins "
             "with a token of the request cannot be converted"
         )
+    if start is not None:
+        checks.text(path, "decoder_start_token", start)
     rows = {token: row for row, token in enumerate(tokens)}
     for name in ("unk_token", "eos_token"):
         if names[name] not in rows:

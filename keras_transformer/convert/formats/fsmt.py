@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.embedding_weights import embedding_weights
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.fairseq_network import (
@@ -146,13 +147,8 @@ class _Network:
         self._config = config
         self._tensors = tensors
         self._file = file
-        activation = config.get("activation_function", "relu")
-        if activation not in ACTIVATIONS:
-            raise ConvertError(
-                f"{file}: activation_function: expected one of {', '.join(ACTIVATIONS)}, got "
-                f"{activation!r}"
-            )
-        self.activation = ACTIVATIONS[activation]
+        given = config.get("activation_function", "relu")
+        self.activation = checks.choose(file, "activation_function", given, ACTIVATIONS)
         self.d_model = self._number("d_model")
         self.max_positions = self._number("max_position_embeddings", 1024)
         self.stacks = {
@@ -167,10 +163,7 @@ class _Network:
         }
 
     def _number(self, name: str, default: int | None = None) -> int:
-        value = self._config.get(name, default)
-        if type(value) is not int or value < 1:
-            raise ConvertError(f"{self._file}: {name}: expected a number above 0, got {value!r}")
-        return value
+        return checks.whole_number(self._file, name, self._config.get(name, default))
 
     def settings(self) -> dict[str, Any]:
         """Return our fields of the network, but those of `weights`."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_transformer.convert import checks
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.foreign_tokenizer import CONTINUATION, ForeignTokenizer
@@ -39,17 +40,14 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
     file = _one_checkpoint(source)
     path = file.with_name("config.yaml")
     config = yaml_file.read_settings(path)
-    sections = {name: config.get(name) for name in ("data", "model")}
-    for name, section in sections.items():
-        if not isinstance(section, dict):
-            raise ConvertError(f"{path}: expected the section {name} of JoeyNMT, found none")
+    data_section, model = (_section(config, name, path) for name in ("data", "model"))
     checkpoint = torch_file.load(file)
     if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("model_state"), dict):
         raise ConvertError(f"{file}: expected a checkpoint of JoeyNMT with model_state, found none")
     tensors = Tensors(torch_file.TorchTensors(checkpoint["model_state"]), file)
-    data = _Data(sections["data"], file.parent)
+    data = _Data(data_section, file.parent)
     tokenizer, suppressed, notes = _tokenizer(data, tensors)
-    network = JoeyNetwork(sections["model"], tensors, path)
+    network = JoeyNetwork(model, tensors, path)
     weights, found = network.weights((tokenizer.source, tokenizer.target))
     search, search_notes = _search(config.get("testing"), suppressed)
     return ForeignModel(
@@ -66,6 +64,13 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         notes=[*tokenizer.notes, *notes, *search_notes],
         facts=network.facts(),
     )
+
+
+def _section(config: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    section = config.get(name)
+    if not isinstance(section, dict):
+        raise ConvertError(f"{path}: expected the section {name} of JoeyNMT, found none")
+    return section
 
 
 def _checkpoints(source: Path) -> list[Path]:
@@ -108,13 +113,15 @@ class _Data:
         """Return id and token of the special symbols, and tokens that are never generated."""
         given = self._section.get("special_symbols")
         given = given if isinstance(given, dict) else {}
-        symbols = {
-            name: (given.get(f"{name}_id", number), given.get(f"{name}_token", token))
-            for name, (number, token) in _SYMBOLS.items()
-        }
+        where, symbols = "data.special_symbols", {}
+        for name, (number, token) in _SYMBOLS.items():
+            number = checks.whole_number(where, f"{name}_id", given.get(f"{name}_id", number), 0)
+            token = checks.text(where, f"{name}_token", given.get(f"{name}_token", token))
+            symbols[name] = (number, token)
         separator = [given["sep_token"]] if given.get("sep_token") else []
         tags = given.get("lang_tags")
-        return symbols, [str(token) for token in [*separator, *(tags or [])]]
+        tags = tags if isinstance(tags, list) else []
+        return symbols, [str(token) for token in [*separator, *tags]]
 
     def vocabulary(self, name: str) -> TokenList:
         """Read the vocabulary of a side: special tokens come first, if the file lacks them."""
@@ -130,7 +137,7 @@ class _Data:
         # As in JoeyNMT: all ends of lines of Unicode, and each token once.
         tokens = list(dict.fromkeys([*specials, *others, *read_text(path).splitlines()]))
         for number, token in symbols.values():
-            if type(number) is not int or tokens.index(token) != number:
+            if tokens.index(token) != number:
                 raise ConvertError(
                     f"{path}: expected {token} with the id {number}, got {tokens.index(token)}"
                 )
@@ -214,13 +221,14 @@ def _search(testing: Any, suppressed: Sequence[str]) -> tuple[dict[str, Any], li
     """Return our fields of the search, and notes about options without a counterpart."""
     options = testing if isinstance(testing, dict) else {}
     longest = options.get("max_output_length", -1)
+    repeated = options.get("no_repeat_ngram_size", -1)
     alpha = options.get("beam_alpha", options.get("alpha", -1))
     settings: dict[str, Any] = {
         "search.beam": options.get("beam_size", 1),
         "search.length_penalty": "gnmt",
         "search.alpha": max(float(alpha), 0.0) if isinstance(alpha, int | float) else 0.0,
         "search.min_length": options.get("min_output_length", 1),
-        "search.no_repeat_ngram": max(options.get("no_repeat_ngram_size", 0), 0),
+        "search.no_repeat_ngram": repeated if type(repeated) is int and repeated > 0 else 0,
         "search.allow_unknown": bool(options.get("generate_unk", True)),
         "search.suppress": tuple(suppressed),
     }

@@ -240,12 +240,12 @@ def test_refused_options(values: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"activation_fn": "tanh"}, "activation_fn: expected one of relu, .*, got tanh"),
+        ({"activation_fn": "tanh"}, "activation_fn: expected one of relu, .*, got 'tanh'"),
         ({"decoder_embed_dim": 16}, "decoder_embed_dim: expected 8, the encoder's width, got 16"),
         ({"encoder_learned_pos": True}, "on both sides or on none"),
         ({"encoder_layers": 1}, r"found also encoder.layers.1.self_attn.q_proj.weight"),
         ({"encoder_layers": 3}, "expected the tensor encoder.layers.2.self_attn.q_proj.weight"),
-        ({"encoder_layers": "2"}, "encoder_layers: expected a number above 0, got '2'"),
+        ({"encoder_layers": "2"}, "encoder_layers: expected a whole number from 1, got '2'"),
         ({"source_lang": "fr"}, r"expected the source dictionary dict.fr.txt.*--source_vocabulary"),
     ],
 )
