@@ -85,17 +85,20 @@ def _positions(
     """Return our fields of the positions, and notes.
 
     Raises:
-        ConvertError: The tables hold other numbers than sinusoids, such as trained ones; or
-            ``stored_positions`` is set, and there are none.
+        ConvertError: The tables hold other numbers than sinusoids, such as trained ones, and
+            ``stored_positions`` is not set; or it is set, and there are none.
     """
-    found = {find_rates(table, file, "embed_positions.weight") for table in tables.values()}
-    lengths = {len(table) for table in tables.values()}
-    if len(found) > 1:
-        raise ConvertError(f"{file}: expected the same positions on both sides, got two kinds")
     if settings.stored_positions:
+        lengths = {len(table) for table in tables.values()}
         if len(tables) < len(("source", "target")) or len(lengths) > 1:
             raise ConvertError(f"{file}: stored_positions: expected two tables, got {len(tables)}")
         return {"model.positions": "learned", "model.max_positions": lengths.pop()}, []
+    try:
+        found = {find_rates(table, file, "embed_positions.weight") for table in tables.values()}
+    except ConvertError as error:
+        raise ConvertError(f"{error}; --stored_positions true takes them as they are") from None
+    if len(found) > 1:
+        raise ConvertError(f"{file}: expected the same positions on both sides, got two kinds")
     notes = []
     if any(table.dtype == np.float16 for table in tables.values()):
         notes.append(

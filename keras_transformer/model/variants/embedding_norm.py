@@ -30,14 +30,17 @@ class NormalizedPositionalEncoding(PositionalEncoding):
         **kwargs: Any,
     ) -> None:
         super().__init__(dropout, **kwargs)
-        if isinstance(encoding, dict):  # in saved models
-            encoding = keras.saving.deserialize_keras_object(encoding)
-        self.encoding = encoding
+        self.encoding: PositionalEncoding = (
+            keras.saving.deserialize_keras_object(encoding)  # in saved models
+            if isinstance(encoding, dict)
+            else encoding
+        )
         self.epsilon = epsilon
         self.normalization = LayerNormalization(epsilon, dtype=self.dtype_policy)
 
     def build(self, shape: Any) -> None:
-        self.encoding.build(shape)
+        if not self.encoding.built:  # in saved models it comes built
+            self.encoding.build(shape)
         self.normalization.build(shape)
         self.built = True
 

@@ -107,6 +107,11 @@ def test_stored_sinusoids(tmp_path: Path) -> None:
     assert model.settings["model.max_positions"] == 64
     table = model.weights["target_positions/table"]
     np.testing.assert_array_equal(table, sinusoids(64, D_MODEL, "paper").astype(np.float32))
+    other = np.arange(64 * D_MODEL, dtype=np.float32).reshape(64, D_MODEL)
+    with pytest.raises(ConvertError, match="expected sinusoids.*--stored_positions true takes"):
+        stored(other)
+    table = read(tmp_path, stored_positions=True).weights["source_positions/table"]
+    np.testing.assert_array_equal(table, other)
     write_safetensors(tmp_path / "model.safetensors", tensors)
     with pytest.raises(ConvertError, match="stored_positions: expected two tables, got 0"):
         read(tmp_path, stored_positions=True)
