@@ -223,7 +223,8 @@ def main() -> None:
                 continue
             figures[f"{task}_machine"] = machine()
             if task == "walks":
-                figures[task] = walks.follow(models, arguments.data)
+                rows = walks.follow(models, arguments.data)
+                figures[task] = [{k: v for k, v in row.items() if k != "output"} for row in rows]
                 print(conversion_table.walks(figures))
             else:
                 figures[task] = speed(arguments, models)

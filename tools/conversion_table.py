@@ -66,7 +66,8 @@ def walks(figures: dict[str, Any]) -> str:
         # The heading of a walk stands in its first row only.
         first = row["walk"] if row["walk"] != walk else ""
         walk = row["walk"]
-        rows.append([first, _step(row["command"]), f"{row['seconds']:.0f}", f"{row['mib']:,.0f}"])
+        seconds = f"{row['seconds']:.{0 if row['seconds'] >= 10 else 1}f}"
+        rows.append([first, _step(row["command"]), seconds, f"{row['mib']:,.0f}"])
     return generated_blocks.table(["walk", "step", "seconds", "peak MiB"], rows)
 
 

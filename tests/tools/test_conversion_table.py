@@ -63,8 +63,9 @@ def test_walks_by_hand() -> None:
         "curl -d '{}' localhost:8501/v1/models/opus:predict",
     ]
     rows = [{"walk": "Walk", "command": one, "seconds": 12.3, "mib": 800.0} for one in commands]
+    rows[2]["seconds"] = 0.47
     assert conversion_table.walks({"walks": rows}).splitlines()[2:] == [
         "| Walk | `convert opus` | 12 | 800 |",
         "|  | `translate` | 12 | 800 |",
-        "|  | `curl` | 12 | 800 |",
+        "|  | `curl` | 0.5 | 800 |",
     ]
