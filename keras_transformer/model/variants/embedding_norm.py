@@ -32,7 +32,7 @@ class NormalizedPositionalEncoding(PositionalEncoding):
         super().__init__(dropout, **kwargs)
         if isinstance(encoding, dict):  # in saved models
             encoding = keras.saving.deserialize_keras_object(encoding)
-        self.encoding = encoding
+        self.encoding: PositionalEncoding = encoding
         self.epsilon = epsilon
         self.normalization = LayerNormalization(epsilon, dtype=self.dtype_policy)
 
