@@ -34,9 +34,9 @@ def tokenizer_files(settings: dict[str, Any], folder: Path) -> list[list[list[st
     ]
     codes = pieces.learn_codes([*sides[0], *sides[1]], settings["pieces"])
     pieces.write_lines(
-        folder / "merges.txt", (f"{a} {b} {number}" for number, (a, b) in enumerate(codes))
+        folder / "merges.txt", (f"{a} {b} {number}" for number, (a, b) in enumerate(codes.pairs))
     )
-    rows = [[pieces.apply_codes(line, codes) for line in side] for side in sides]
+    rows = [[codes.apply(line) for line in side] for side in sides]
     for name, side in zip(("src", "tgt"), rows, strict=True):
         own = [token for token, _ in pieces.by_frequency(side)]
         table = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *own])}
@@ -63,26 +63,13 @@ def logits(model: Any) -> torch_model.Logits:
     return call
 
 
-def main() -> None:
-    """Make, train, save, and ask."""
-    settings = json.loads(sys.argv[1])
-    torch.set_num_threads(1)
-    torch.manual_seed(settings["seed"])
-    folder, width = Path(settings["folder"]), settings["d_model"]
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = tokenizer_files(settings, folder)
-    tokenizer = FSMTTokenizer(
-        langs=list(LANGUAGES),
-        src_vocab_file=str(folder / "vocab-src.json"),
-        tgt_vocab_file=str(folder / "vocab-tgt.json"),
-        merges_file=str(folder / "merges.txt"),
-    )
-    target = {token: number for number, token in tokenizer.decoder.items()}
-    model = FSMTForConditionalGeneration(
+def build(width: int, source: int, target: int) -> Any:
+    """Return a model of some width and vocabulary sizes."""
+    return FSMTForConditionalGeneration(
         FSMTConfig(
             langs=list(LANGUAGES),
-            src_vocab_size=len(tokenizer.encoder),
-            tgt_vocab_size=len(target),
+            src_vocab_size=source,
+            tgt_vocab_size=target,
             d_model=width,
             encoder_layers=2,
             decoder_layers=1,
@@ -94,7 +81,25 @@ def main() -> None:
             dropout=0.0,
             init_std=0.05,
         )
-    ).train()
+    )
+
+
+def main() -> None:
+    """Make, train, save, and ask."""
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    torch.manual_seed(settings["seed"])
+    folder = Path(settings["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = tokenizer_files(settings, folder)
+    tokenizer = FSMTTokenizer(
+        langs=list(LANGUAGES),
+        src_vocab_file=str(folder / "vocab-src.json"),
+        tgt_vocab_file=str(folder / "vocab-tgt.json"),
+        merges_file=str(folder / "merges.txt"),
+    )
+    target = {token: number for number, token in tokenizer.decoder.items()}
+    model = build(settings["d_model"], len(tokenizer.encoder), len(target)).train()
     torch_model.perturb(model)
     pairs = [
         ([*map(tokenizer.encoder.__getitem__, a), END], [*map(target.__getitem__, b), END])
