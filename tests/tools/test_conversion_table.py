@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tools import conversion_table
+from tools.generated_blocks import replace_blocks
 
 ROW: dict[str, Any] = {
     "format": "marian",
@@ -38,3 +40,10 @@ def test_a_refused_model_has_no_figures() -> None:
     last = conversion_table.table([{key: ROW[key] for key in keys} | {"refused": "..."}])
     cells = last.splitlines()[-1].split("|")[4:-1]
     assert [cell.strip() for cell in cells] == ["refused", *[""] * 7]
+
+
+def test_the_document_has_the_measured_figures() -> None:
+    rows = json.loads(conversion_table.FIGURES.read_text(encoding="utf-8"))
+    page = conversion_table.DOCUMENT.read_text(encoding="utf-8")
+    blocks = {conversion_table.BLOCK: conversion_table.table(rows)}
+    assert page == replace_blocks(page, blocks), "run python -m tools.conversion_table"
