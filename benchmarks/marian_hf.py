@@ -78,6 +78,7 @@ def parse() -> argparse.Namespace:
         "--venvs", type=Path, default=ROOT / ".venv" / "peers",
         help="folder of the peers' environments (default: .venv/peers)",
     )  # fmt: skip
+    parser.add_argument("--sentences", type=int, default=500, help="to translate (default: 500)")
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args()
 
@@ -136,6 +137,7 @@ class Proof:
             "logits": str(logits),
             "text": str(self.text),
             "sources": sources,
+            "n_best_sentences": len(sources) // 5,
         }
         done = subprocess.run(
             [self.python, str(HERE / "foreign" / "exported_marian.py"), json.dumps(settings)],
@@ -189,7 +191,8 @@ def main() -> None:
         for name, variant in MODELS:
             if not peers.answers_file(place, name, variant).is_file():
                 peers.make(place, name, variant, "proof", text, arguments.venvs.resolve())
-        plain = [pair[0] for pair in corpus.read_pairs({"text": str(text)}, "test")]
+        pairs = corpus.read_pairs({"text": str(text)}, "test")[: arguments.sentences]
+        plain = [pair[0] for pair in pairs]
         tagged = [f">>deu<< {line}" if n % 4 == 0 else line for n, line in enumerate(plain)]
         python = environments.python(arguments.venvs.resolve(), "hugging-face")
         figures = rows(Proof(python, work, text), place, plain, tagged)

@@ -26,7 +26,7 @@ from keras_transformer.convert.tensors import Tensors
 
 NAME = "hf_marian"
 DESCRIPTION = "Hugging Face MarianMT, such as OPUS-MT: a folder with config.json"
-OPTIONS = frozenset({"position_rates", "stored_positions"})
+OPTIONS = frozenset({"position_rates", "stored_positions", "preprocess"})
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -53,7 +53,7 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
             f"{config.get('model_type')!r}"
         )
     network = HfMarianNetwork(config, source / "config.json")
-    tokenizer = _tokenizer(source, config, network)
+    tokenizer = _tokenizer(source, config, network, settings.preprocess)
     tensors = _tensors(source)
     tables = network.position_tables(tensors)
     positions, position_notes = _positions(tables, settings, tensors.file)
@@ -121,7 +121,9 @@ def _positions(
     return {"model.position_layout": "halves", "model.position_rates": rates}, notes
 
 
-def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -> ForeignTokenizer:
+def _tokenizer(
+    source: Path, config: dict[str, Any], network: HfMarianNetwork, preprocess: str
+) -> ForeignTokenizer:
     file, target_file = source / "vocab.json", source / "target_vocab.json"
     vocabulary = _vocabulary(file, config, network.vocabulary_sizes[0])
     if not network.shared and target_file.is_file():
@@ -129,7 +131,7 @@ def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -
     else:
         target = vocabulary
     models = (read_bytes(source / "source.spm"), read_bytes(source / "target.spm"))
-    return from_sentencepiece(models, vocabulary, target)
+    return from_sentencepiece(models, vocabulary, target, preprocess)
 
 
 def _vocabulary(file: Path, config: dict[str, Any], size: int) -> Vocabulary:

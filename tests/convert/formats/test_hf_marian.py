@@ -203,3 +203,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(ConvertError, match=r"expected the folder with config.json, got a file"):
         read(tmp_path / "config.json")
+
+
+def test_punctuation_of_opus_is_an_option(tmp_path: Path) -> None:
+    write_hf_folder(tmp_path)
+    before, after = read(tmp_path), read(tmp_path, preprocess="opus")
+
+    line = "a small\u200ddog"  # the joiner is a space in the script, and unknown otherwise
+    plain = before.tokenizer.source.encode(["a small dog"])
+    assert before.tokenizer.source.encode([line]) != plain
+    assert after.tokenizer.source.encode([line]) == plain

@@ -122,7 +122,7 @@ def test_a_run_of_marian_has_a_table_of_positions(tmp_path: Path) -> None:
     again = converted_folder(version, tmp_path / "again", stored_positions=True)
     pairs = [("The cat sees two apples.", "Die Katze sieht zwei Äpfel."), ("A dog.", "Ein Hund.")]
     scores = [
-        [row.score for row in Translator.from_run(path).score(*zip(*pairs, strict=True))]
+        [row.log_probability for row in Translator.from_run(path).score(*zip(*pairs, strict=True))]
         for path in (run.path, again.path)
     ]
     np.testing.assert_allclose(scores[0], scores[1], atol=2e-5)
