@@ -44,6 +44,7 @@ TUNED = {"train.max_steps": 50, "train.warmup_steps": 10, "train.learning_rate_f
 TRAINED = {
     "train.max_steps": 200,
     "train.warmup_steps": 50,
+    "model.norm": "post",
     "model.encoder_layers": 2,
     "model.decoder_layers": 2,
     "model.d_model": 64,

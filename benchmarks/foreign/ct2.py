@@ -30,7 +30,14 @@ def ask(settings: dict[str, Any], folder: Path, models: list[Any]) -> answers.An
     sources = [pair[0] for pair in corpus.read_pairs(settings, "test")][: settings["sentences"]]
     cut = [models[0].encode(line, out_type=str) for line in sources]
     most = settings["most"]
-    options = {"max_decoding_length": most, "length_penalty": ALPHA, "return_scores": True}
+    options = {
+        "max_decoding_length": most,
+        "length_penalty": ALPHA,
+        "return_scores": True,
+        # By default no translation may be empty: the probability of the end token is then taken
+        # out of the softmax of the first step.
+        "min_decoding_length": 0,
+    }
     greedy = []
     for reply in engine.translate_batch(cut, beam_size=1, **options):
         words = reply.hypotheses[0]

@@ -87,7 +87,7 @@ def export_own(place: Path, work: Path) -> None:
     check(command("keras_transformer.convert", source, "--run", str(run)), "conversion")
     options = ["--run", str(run), "--to", str(export), "--format", "ctranslate2"]
     check(command("keras_transformer.export", *options), "export")
-    shutil.copytree(export / "1", peers.model_folder(place, *peers.OWN))
+    shutil.copytree(export / "1", peers.model_folder(place, *peers.OWN), dirs_exist_ok=True)
 
 
 def command(module: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:

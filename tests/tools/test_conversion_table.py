@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tools import conversion_table
@@ -69,3 +70,9 @@ def test_walks_by_hand() -> None:
         "|  | `translate` | 12 | 800 |",
         "|  | `curl` | 0.5 | 800 |",
     ]
+
+
+def test_the_document_has_the_measured_figures() -> None:
+    rows = json.loads(conversion_table.FIGURES.read_text(encoding="utf-8"))
+    page = conversion_table.DOCUMENT.read_text(encoding="utf-8")
+    assert conversion_table.table(rows) in page, "run python -m tools.conversion_table"

@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.config.model import Side
 from keras_transformer.named_weights import named_weights
 from keras_transformer.serving.marian_hf.vocabulary import END_ID, MarianVocabulary
 from keras_transformer.special_tokens import END, LACKING_BIAS, PAD, START, UNKNOWN
@@ -38,7 +39,7 @@ _ACTIVATIONS = {
 }
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
 _ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-_SIDES = ("encoder", "decoder")
+_SIDES: tuple[Side, Side] = ("encoder", "decoder")
 
 
 class MarianNetwork:
@@ -70,7 +71,7 @@ class MarianNetwork:
     def _matrices(self) -> tuple[str, str, str]:
         """Layers of the source and target embeddings and of the projection."""
         if self._config.embeddings == "tied":
-            return ("embedding",) * 3
+            return "embedding", "embedding", "embedding"
         untied = self._config.embeddings == "untied"
         return (
             "source_embedding",
@@ -138,7 +139,7 @@ class MarianNetwork:
         for side, layers in zip(
             _SIDES, (config.encoder_layers, config.decoder_layers), strict=True
         ):
-            own = config.side(side)  # type: ignore[arg-type]
+            own = config.side(side)
             values[f"{side}_layers"] = layers
             values[f"{side}_attention_heads"] = own.heads
             values[f"{side}_ffn_dim"] = own.d_ff

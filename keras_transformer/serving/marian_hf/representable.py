@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keras_transformer.config import Config
-from keras_transformer.config.model import ModelConfig
+from keras_transformer.config.model import ModelConfig, Side
 from keras_transformer.data.sentencepiece_tokenizer import SentencePiece
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.serving.settings import ExportError
@@ -20,6 +20,8 @@ _MODEL: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "embedding_norm": ((False,), "it does not normalize embeddings"),
 }
+
+_SIDES: tuple[Side, Side] = ("encoder", "decoder")
 
 
 def check(config: Config) -> None:
@@ -36,8 +38,8 @@ def check(config: Config) -> None:
         if getattr(model, name) not in expected:
             listed = ", ".join(map(_text, expected[:-1])) + " or " * (len(expected) > 1)
             _refuse(f"model.{name}", f"{listed}{_text(expected[-1])}", reason, model, name)
-    for side in ("encoder", "decoder"):
-        own = model.side(side)  # type: ignore[arg-type]
+    for side in _SIDES:
+        own = model.side(side)
         name = "decoder_norm" if side == "decoder" and model.decoder_norm != "same" else "norm"
         if own.norm != "post":
             _refuse(f"model.{name}", "post", "it normalizes after each sub-layer", model, name)
