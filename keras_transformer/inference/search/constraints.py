@@ -22,7 +22,7 @@ FORBIDDEN = (PAD, UNKNOWN, START)
 """Tokens that are never part of a translation."""
 
 Constraint = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-"""``constraint(tokens (R, T) int32, position () int32) -> (R, J) int32``: the banned ids of
+"""``constraint(tokens (R, T) int64, position () int32) -> (R, J) int64``: the banned ids of
 each row, padded with ``NO_TOKEN``."""
 
 
@@ -60,7 +60,7 @@ class Constraints:
         """
         lengths = tf.minimum(self.min_length, limits - 1) if self.min_length else None
         min_lengths, prefix = (
-            None if values is None else tf.repeat(values, width, axis=0)
+            None if values is None else tf.cast(tf.repeat(values, width, axis=0), tf.int64)
             for values in (lengths, self.prefix)
         )
         return BatchConstraints(self.forbidden, self.no_repeat_ngram, end, min_lengths, prefix)
@@ -74,9 +74,9 @@ class BatchConstraints:
     no_repeat_ngram: int
     end: int
     min_lengths: tf.Tensor | None
-    """(R,) int32, minimum number of tokens before END."""
+    """(R,) int64, minimum number of tokens before END."""
     prefix: tf.Tensor | None
-    """(R, P) int32."""
+    """(R, P) int64."""
 
     def select(self, rows: tf.Tensor) -> BatchConstraints:
         """Return the constraints of some of the rows, (r,) int32."""
@@ -99,7 +99,7 @@ class BatchConstraints:
         Args:
             logits: (R, V) of any float type.
             count: Allowed tokens wanted.
-            tokens: (R, T) int32, the tokens so far, START first.
+            tokens: (R, T) int64, the tokens so far, START first.
             position: () int32, tokens so far without START.
             order: (R, V) float32, values to rank tokens by; None: the logits.
         """
@@ -130,12 +130,15 @@ def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
     """Ban END before a minimum number of tokens.
 
     Args:
-        lengths: (R,) int32, minimum number of tokens before END.
+        lengths: (R,) int64, minimum number of tokens before END.
         end: The token that finishes a hypothesis.
     """
 
     def constraint(tokens: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-        return tf.where(position < lengths, end, NO_TOKEN)[:, None]
+        banned = tf.where(
+            tf.cast(position, tf.int64) < lengths, tf.constant(end, tf.int64), NO_TOKEN
+        )
+        return banned[:, None]
 
     return constraint
 

@@ -112,7 +112,9 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
             _shape_invariants(n_best),
         ),
     )
-    return hypotheses
+    return Hypotheses(
+        *(tf.cast(part, tf.int32) if part.dtype == tf.int64 else part for part in hypotheses)
+    )
 
 
 def _shape_invariants(n_best: int) -> Hypotheses:
