@@ -27,7 +27,8 @@ Fixed in the export, and written to its model card export.json, are:
   search.alpha, search.length_penalty
   search.n_best            translations of the signature nbest; 1 stands for the beam width
   search.max_extra         longest translation: this many tokens more than its source
-  search.min_length, search.no_repeat_ngram
+  search.max_factor, search.max_length, search.min_length, search.no_repeat_ngram
+  search.suppress, search.allow_unknown
   --max_tokens             longest source; longer text is cut, and the reply says so
   --dtype                  type of the weights
 The signature options takes alpha (0 to 10) and max_extra (0 to the exported value) with each
@@ -51,8 +52,8 @@ card; if bfloat16 or int8 weights lose more than --max_bleu_loss, nothing is wri
 This version holds the network (model.bin), the SentencePiece models and the card. The card's
 translate_batch holds the same options as arguments of the engine's method of that name. The engine
 knows the length penalty power alone; for gnmt with an alpha above 0, the card's warnings say that
-hypotheses may be ranked in another order. max_extra counts from the longest source allowed. The
-engine has no ALiBi, and needs values as wide as keys.
+hypotheses may be ranked in another order. max_extra and max_factor count from the longest source
+allowed. The engine has no ALiBi, and needs values as wide as keys.
 
 Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
 behind; the leftovers of a killed export are removed by the next one into the same folder."""

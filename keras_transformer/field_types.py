@@ -2,18 +2,23 @@
 
 The command line, recipes and the configuration of a run read their values here, so that a text
 means the same everywhere. Numbers are decimal: ``1000``, ``1_000``, ``1e3``, ``0.5``, ``6e-1``.
-``012`` and ``1:30``, which YAML 1.1 reads as 10 and 90, are refused.
+``012`` and ``1:30``, which YAML 1.1 reads as 10 and 90, are refused. Lists of texts are JSON:
+``["a", "b"]``.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import numbers
 import operator
 import re
 import types
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+TEXTS = tuple[str, ...]
+"""The type of a field that holds a list of texts."""
 
 _DIGITS = r"(?:0|[1-9]\d*|[1-9]\d{0,2}(?:_\d{3})+)"
 _NUMBER = re.compile(rf"[+-]?(?:{_DIGITS}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -39,7 +44,13 @@ def describe_type(kind: Any) -> str:
     kind = _without_none(kind)
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    words = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+        TEXTS: 'a list of texts such as ["a", "b"]',
+    }
     return words.get(kind, str(kind))
 
 
@@ -48,7 +59,7 @@ def read_text(text: str, kind: Any) -> Any:
 
     Args:
         text: As written by the user.
-        kind: int, float, bool, str, a ``Literal`` of texts, or one of them with None.
+        kind: int, float, bool, str, a ``Literal`` of texts, ``TEXTS``, or one of them with None.
 
     Raises:
         ValueError: The text is not a value of the type.
@@ -61,6 +72,8 @@ def read_text(text: str, kind: Any) -> Any:
         value = _read_int(text.strip())
     elif kind is float:
         value = _read_float(text.strip())
+    elif kind == TEXTS:
+        value = _read_list(text)
     else:
         value = text
     if value is None or not is_valid(value, kind):
@@ -81,14 +94,22 @@ def is_valid(value: object, kind: Any) -> bool:
         return isinstance(value, numbers.Real) and not isinstance(value, bool)
     if kind is str:  # no file name and no tool takes a NUL
         return isinstance(value, str) and "\0" not in value
+    if kind == TEXTS:
+        return isinstance(value, (list, tuple)) and all(is_valid(item, str) for item in value)
     return isinstance(value, kind)
 
 
-def to_builtin_number(value: Any, kind: Any) -> Any:
-    """Return a valid value of a number field as int or float, since YAML and JSON take no other."""
-    if value is None or _without_none(kind) not in (int, float):
+def to_builtin(value: Any, kind: Any) -> Any:
+    """Return a valid value in the type of its field.
+
+    Numbers become int or float, since YAML and JSON take no other, and lists become tuples.
+    """
+    kind = _without_none(kind)
+    if value is None or kind not in (int, float, TEXTS):
         return value
-    return operator.index(value) if _without_none(kind) is int else float(value)
+    if kind is int:
+        return operator.index(value)
+    return float(value) if kind is float else tuple(value)
 
 
 def format_value(value: object) -> str:
@@ -125,6 +146,15 @@ def _read_int(text: str) -> int | None:
     if value and value.adjusted() > _MAX_NUMBER_LENGTH:  # 1e999999999 would fill the memory
         return None
     return int(value) if value == value.to_integral_value() else None
+
+
+def _read_list(text: str) -> tuple[Any, ...] | None:
+    """Read a JSON list."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(value) if isinstance(value, list) else None
 
 
 def _read_float(text: str) -> float | None:

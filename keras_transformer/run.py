@@ -2,8 +2,9 @@
 
 config.yaml            resolved configuration
 versions.json          format of the folder, versions of the libraries, devices of the last session,
-                       the run that the initial weights come from
-tokenizer/  data/      SentencePiece models and encoded corpora
+                       the run that the initial weights come from, the model that a converted run
+                       comes from
+tokenizer/  data/      tokenizers and encoded corpora; a converted run has no corpus
 log.txt                run log for people
 metrics.jsonl          metrics for programs: a record for each checkpoint and average
 steps.jsonl            a record every train.log_every steps
@@ -21,9 +22,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from keras_transformer import builtin_models, system, weights_file
 from keras_transformer.config import Config, ConfigError, from_dict, to_dict
@@ -34,6 +35,7 @@ from keras_transformer.data.pairs import Pair
 from keras_transformer.data.prepare import prepare, prepare_again
 from keras_transformer.data.prepared import Prepared, load_dev_pairs
 from keras_transformer.data.store import StoreError
+from keras_transformer.data.suppressed_tokens import suppressed_tokens
 from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
 from keras_transformer.errors import RunError
 from keras_transformer.formats import (
@@ -43,10 +45,12 @@ from keras_transformer.formats import (
     read_versions,
     versions,
 )
+from keras_transformer.named_weights import assign_weights
 from keras_transformer.system import FileError
 
 if TYPE_CHECKING:
     import keras
+    import numpy as np
 
 CONFIG = "config.yaml"
 """Name of the file without which a folder is no run; it is written last."""
@@ -57,6 +61,7 @@ _END = "...\n"
 # Keys in versions.json.
 _SESSION = "last session"
 _ORIGIN = "initial weights"
+_CONVERTED = "converted from"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +121,9 @@ class Run:
             config = fine_tuning_config(init_from.config, config, origin)
             tokenizer = init_from.tokenizer()
             log(f"tokenizer: that of {origin}, vocabulary size {tokenizer.source.size}")
-        _check_free(path)
+        if tokenizer is None:
+            config.check_learnable()
+        check_free(path)
         if init_from is not None:
             init_from.model()  # a run with a copy of damaged weights could never be trained
         with system.atomic_folder(path, last=CONFIG) as partial:
@@ -127,6 +134,57 @@ class Run:
             run.write_config()
             run.write_versions({}, origin)
         return dataclasses.replace(run, path=path), prepared
+
+    @classmethod
+    def create_trained(
+        cls,
+        path: Path,
+        config: Config,
+        tokenizer: Tokenizer,
+        weights: Mapping[str, np.ndarray],
+        origin: str,
+        notes: Sequence[str] = (),
+        dtype: Literal["float32", "float16"] = "float32",
+    ) -> Run:
+        """Create the run folder of a trained model without its corpus, atomically.
+
+        The run translates, and ``train --init_from`` trains a new one from it. It has no dev set.
+
+        Args:
+            path: The folder to create.
+            config: The configuration; vocabulary sizes of 0 are filled in, and the corpora are
+                left out.
+            tokenizer: The tokenizer of the model.
+            weights: The weights by attribute path; see `named_weights.assign_weights`.
+            origin: The model that the weights come from, for versions.json.
+            notes: Lines for the run log, such as differences from the system that trained it.
+            dtype: Type of the weights in the file.
+
+        Raises:
+            RunError: ``path`` exists already, and is not an empty folder; or the tokenizer does
+                not fit the configuration.
+            NamedWeightsError: The weights are not those of the model.
+            FileError: Another process is creating the run, or the disk cannot be written.
+        """
+        from keras_transformer.model import transformer
+
+        check_free(path)
+        config = dataclasses.replace(
+            config, data=dataclasses.replace(config.data, train="", dev="")
+        )
+        config = _with_vocabulary(config, tokenizer)
+        model = transformer.build(config.model)
+        assign_weights(model, weights)
+        with system.atomic_folder(path, last=CONFIG) as partial:
+            run = cls(partial, config)
+            tokenizer.save(partial / "tokenizer")
+            run.save_best(model)
+            if dtype == "float16":
+                weights_file.round_to_float16(run.best_weights)
+            system.write_text(partial / "log.txt", "".join(f"{line}\n" for line in notes))
+            run.write_config()
+            run.write_versions({}, converted_from=origin)
+        return dataclasses.replace(run, path=path)
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -236,10 +294,13 @@ class Run:
     def dev_pairs(self) -> list[Pair]:
         """Load the text of the dev set from the run folder, without the corpus.
 
+        Returns:
+            Its pairs; none in a converted run.
+
         Raises:
             DataError: The file is missing or damaged.
         """
-        return load_dev_pairs(self.path)
+        return load_dev_pairs(self.path) if self.config.data.train else []
 
     def tokenizer(self) -> Tokenizer:
         """Load the tokenizer of this run."""
@@ -318,12 +379,15 @@ class Run:
         """
         system.write_text(self.path / CONFIG, write_config_text(to_dict(self.config)))
 
-    def write_versions(self, session: Mapping[str, Any], origin: str = "") -> None:
+    def write_versions(
+        self, session: Mapping[str, Any], origin: str = "", converted_from: str = ""
+    ) -> None:
         """Write the format, the versions of the libraries, and the devices of a session.
 
         Args:
             session: Devices and variables of the session.
             origin: The run that the initial weights come from; "" keeps the stored one.
+            converted_from: The model of another system that the best weights come from; "": none.
 
         Raises:
             FormatError: The earlier file cannot be read.
@@ -333,6 +397,8 @@ class Run:
         values = {FORMAT_NUMBER: RUN_FORMAT, **versions(), _SESSION: dict(session)}
         if origin:
             values[_ORIGIN] = origin
+        if converted_from:
+            values[_CONVERTED] = converted_from
         system.write_json(self.path / VERSIONS, values)
 
     def origin(self) -> str:
@@ -362,7 +428,7 @@ class Run:
         system.write_text(self.path / "dev.translations.txt", text)
 
 
-def _check_free(path: Path) -> None:
+def check_free(path: Path) -> None:
     """Check that a run folder can be created at ``path``."""
     builtin_models.refuse_writing(path)
     if path.name in ("", ".."):  # "." has no name either
@@ -389,6 +455,12 @@ def _with_vocabulary(config: Config, tokenizer: Tokenizer) -> Config:
         given = getattr(config.model, name)
         if given not in (0, size):
             raise RunError(f"model.{name}: expected 0 or the tokenizer's {size}, got {given}")
+    if config.model.embeddings == "tied" and not tokenizer.same_ids:
+        raise RunError(
+            "model.embeddings: expected decoder or untied for two tokenizers in which an id means "
+            "different tokens, got 'tied'"
+        )
+    suppressed_tokens(config.search, tokenizer.target)  # refuses unknown pieces
     model = dataclasses.replace(
         config.model, source_vocabulary_size=source, target_vocabulary_size=target
     )

@@ -18,7 +18,7 @@ from keras_transformer.field_types import (
     format_value,
     is_valid,
     read_text,
-    to_builtin_number,
+    to_builtin,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ MAX_WIDTH = 65_536
 """Greatest width of a layer, and most heads."""
 MAX_LAYERS = 1_000
 """Most layers of a stack."""
+MAX_FACTOR = 1_000
+"""Most tokens of an output for each token of its source."""
 MAX_HYPOTHESES = 1_000
 """Most hypotheses of a sentence; all of them are in memory at once."""
 MAX_PROCESSES = 1_024
@@ -152,7 +154,8 @@ def unknown_message(name: str, kind: str, names: Sequence[str], listed_by: str =
 def check_fields(config: DataclassInstance, section: str = "") -> None:
     """Check each field of a dataclass against its type and its declared range.
 
-    Numbers become int or float, since NumPy's cannot be written to YAML or JSON.
+    Numbers become int or float, since NumPy's cannot be written to YAML or JSON; lists of texts
+    become tuples.
 
     Args:
         config: The dataclass instance, which may be frozen.
@@ -171,4 +174,4 @@ def check_fields(config: DataclassInstance, section: str = "") -> None:
         if "range" in item.metadata:
             allowed: Range = item.metadata["range"]
             require(allowed.accepts(value), name, allowed.expected, value)
-        object.__setattr__(config, item.name, to_builtin_number(value, kind))
+        object.__setattr__(config, item.name, to_builtin(value, kind))

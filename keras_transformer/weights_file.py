@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from keras_transformer import system
-from keras_transformer.errors import RunError
+from keras_transformer.errors import RunError, UserError
 
 if TYPE_CHECKING:
     import keras
 
 _FINGERPRINT = "tokenizer"  # attribute of the file
+_LARGEST = float(np.finfo(np.float16).max)
 
 
 def write_fingerprint(weights: Path, fingerprint: str) -> None:
@@ -20,6 +24,70 @@ def write_fingerprint(weights: Path, fingerprint: str) -> None:
 
     with h5py.File(weights, "a") as file:
         file.attrs[_FINGERPRINT] = fingerprint
+
+
+def write_float16(source: Path, target: Path, compressed: bool = True) -> None:
+    """Copy a weights file with its weights in float16.
+
+    Args:
+        source: The file.
+        target: The copy.
+        compressed: Whether to compress the matrices, which takes long for a large model.
+
+    Raises:
+        UserError: A weight is too large for float16.
+    """
+    import h5py
+
+    options: dict[str, Any] = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
+    with h5py.File(source) as old, h5py.File(_create(target)) as new:
+        new.attrs.update(old.attrs)
+
+        def copy(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                values = item[()]  # HDF5's own conversion to float16 is wrong just below 2^n
+                if values.dtype.kind == "f":
+                    if np.abs(values).max(initial=0.0) > _LARGEST:
+                        raise UserError(f"{source}: {name} is too large for float16")
+                    values = values.astype(np.float16)
+                chosen = options if compressed and values.ndim > 1 else {}
+                new.create_dataset(name, data=values, **chosen)
+            else:
+                h5py.h5g.create(new.id, name.encode(), gcpl=_without_times(h5py.h5p.GROUP_CREATE))
+            new[name].attrs.update(item.attrs)
+
+        old.visititems(copy)
+
+
+def round_to_float16(path: Path) -> None:
+    """Replace a weights file by one with its weights in float16.
+
+    Raises:
+        UserError: A weight is too large for float16; the file stays.
+    """
+    with system.atomic_file(path) as partial:
+        write_float16(path, partial, compressed=False)
+
+
+def _create(path: Path) -> Any:
+    """Create an HDF5 file without times, which would differ between two equal files.
+
+    In the earlier version of the format, which is the default, the groups take 400 kB.
+    """
+    import h5py
+
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+    created = _without_times(h5py.h5p.FILE_CREATE)
+    return h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, created, access)
+
+
+def _without_times(kind: Any) -> Any:
+    import h5py
+
+    properties = h5py.h5p.create(kind)
+    properties.set_obj_track_times(False)
+    return properties
 
 
 def load(model: keras.Model, path: Path, fingerprint: str) -> None:

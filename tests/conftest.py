@@ -85,7 +85,7 @@ def talkative() -> Callable[[Any], Any]:
     """
     import numpy as np
 
-    from keras_transformer.data.tokenizer import END
+    from keras_transformer.special_tokens import END
 
     def change(model: Any) -> Any:
         random = np.random.default_rng(7)

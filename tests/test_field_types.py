@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from keras_transformer.field_types import (
+    TEXTS,
     describe_type,
     format_name,
     format_value,
@@ -46,6 +47,8 @@ Fan = Literal["on", "off"]
         ("", str, ""),
         ("on", Fan, "on"),
         ("3", int | None, 3),
+        ('["a", ">>b<<"]', TEXTS, ("a", ">>b<<")),
+        (" [] ", TEXTS, ()),
     ],
 )
 def test_a_text_is_read_by_its_type(text: str, kind: Any, value: object) -> None:
@@ -56,6 +59,7 @@ def test_a_text_is_read_by_its_type(text: str, kind: Any, value: object) -> None
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        *((text, TEXTS) for text in ("", "a", "a, b", "[a]", '["a", 1]', '{"a": 1}', "[" * 99_999)),
         *((text, int) for text in ("012", "0x10", "1:30", "1_00", "1__000", "1,000", "0.5", "")),
         *((text, int) for text in ("null", "true", "inf", "1e400", "1e999999999", "٣", "9" * 5000)),
         *((text, float) for text in ("0,5", "1:30", "01", "1e", "e5", ".", "½", "null", "yes", "")),

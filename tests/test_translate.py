@@ -93,13 +93,13 @@ def test_file_to_standard_output(
         ([], ""),
         (
             [2],
-            "1 translation stopped at the length limit (search.max_extra) without an end token: "
-            "line 2\n",
+            "1 translation stopped at the length limit (search.max_extra, search.max_length) "
+            "without an end token: line 2\n",
         ),
         (
             range(3, 10),
-            "7 translations stopped at the length limit (search.max_extra) without "
-            "an end token: lines 3, 4, 5, 6, 7, ...\n",
+            "7 translations stopped at the length limit (search.max_extra, search.max_length) "
+            "without an end token: lines 3, 4, 5, 6, 7, ...\n",
         ),
     ],
 )

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import h5py
-import numpy as np
 
 from keras_transformer import builtin_models, system
 from keras_transformer.cli.main import import_tensorflow, run_main
@@ -25,10 +21,9 @@ from keras_transformer.errors import UserError
 from keras_transformer.formats import read_versions
 from keras_transformer.presets import PRESETS
 from keras_transformer.run import VERSIONS, Run
-from keras_transformer.weights_file import parameters_and_fingerprint
+from keras_transformer.weights_file import parameters_and_fingerprint, write_float16
 
 FOLDER = Path(builtin_models.__file__).parent
-LARGEST = float(np.finfo(np.float16).max)
 MAX_BYTES = 3_000_000
 """Greatest size of the folder, which each installation of the package has."""
 DESCRIPTION = (
@@ -83,49 +78,6 @@ def write(run: Run, to: Path) -> Path:
         if size > MAX_BYTES:
             raise UserError(f"{run.path}: expected at most {MAX_BYTES} bytes, got {size}")
     return folder
-
-
-def write_float16(source: Path, target: Path) -> None:
-    """Copy a weights file with its weights in float16, compressed.
-
-    Raises:
-        UserError: A weight is too large for float16.
-    """
-    with h5py.File(source) as old, h5py.File(_create(target)) as new:
-        new.attrs.update(old.attrs)
-
-        def copy(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                values = item[()]  # HDF5's own conversion to float16 is wrong just below 2^n
-                if values.dtype.kind == "f":
-                    if np.abs(values).max(initial=0.0) > LARGEST:
-                        raise UserError(f"{source}: {name} is too large for float16")
-                    values = values.astype(np.float16)
-                options = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
-                compressed = options if values.ndim > 1 else {}
-                new.create_dataset(name, data=values, **compressed)
-            else:
-                h5py.h5g.create(new.id, name.encode(), gcpl=_without_times(h5py.h5p.GROUP_CREATE))
-            new[name].attrs.update(item.attrs)
-
-        old.visititems(copy)
-
-
-def _create(path: Path) -> Any:
-    """Create an HDF5 file without times, which would differ between two equal files.
-
-    In the earlier version of the format, which is the default, the groups take 400 kB.
-    """
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
-    created = _without_times(h5py.h5p.FILE_CREATE)
-    return h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, created, access)
-
-
-def _without_times(kind: Any) -> Any:
-    properties = h5py.h5p.create(kind)
-    properties.set_obj_track_times(False)
-    return properties
 
 
 def card(run: Run, model: Run, versions: dict[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int) and value >= 10_000:
         return f"{value:,}"
-    return "empty" if value == "" else str(value)
+    return "empty" if value in ("", ()) else str(value)
 
 
 def _presets(section: str, name: str) -> str:

@@ -12,7 +12,19 @@ REQUIREMENTS = {
     "opennmt-tf": ["OpenNMT-tf==2.32.0", "tensorflow==2.13.*", "setuptools<81", "sentencepiece"],
     "ctranslate2": ["ctranslate2>=4.8", "sentencepiece"],
     "plot": ["matplotlib>=3.9"],
+    "hugging-face": [
+        *("transformers==5.24.0", "torch==2.13.0", "sentencepiece", "sacremoses", "safetensors"),
+    ],
+    "marian": ["pymarian==1.12.42", "sentencepiece", "numpy"],
+    "joeynmt": ["joeynmt==2.3.0", "torch==2.13.0", "importlib_metadata", "sentencepiece<0.2.1"],
+    # What the source of fairseq imports; it is not built.
+    "fairseq": [
+        *("torch==2.13.0", "hydra-core==1.3.2", "omegaconf==2.3.0", "bitarray", "sacrebleu"),
+        "scikit-learn",
+    ],
 }
+SOURCES = {"fairseq": "fairseq-fixed==0.12.3.1"}
+"""Packages whose source archive is used as it is, by environment."""
 
 
 def python(folder: Path, name: str) -> str:
@@ -30,8 +42,21 @@ def python(folder: Path, name: str) -> str:
         subprocess.run([_base(name), "-m", "venv", place], check=True)
         pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *REQUIREMENTS[name]], check=True)
+        if name in SOURCES:
+            options = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+            subprocess.run(
+                [interpreter, "-m", "pip", "download", "--quiet", *options, SOURCES[name]],
+                cwd=place, check=True,
+            )  # fmt: skip
+            shutil.unpack_archive(next(place.glob("*.tar.gz")), place / "source")
         done.write_text(wanted, encoding="utf-8")
     return str(interpreter)
+
+
+def source(folder: Path, name: str) -> Path:
+    """Return the root of the source archive of an environment, for ``PYTHONPATH``."""
+    python(folder, name)
+    return next((folder / name / "source").iterdir())
 
 
 def _base(name: str) -> str:

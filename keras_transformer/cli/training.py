@@ -100,12 +100,15 @@ def new_config(options: Options, run: Path) -> Config:
         UserError: An option is invalid, or the run of ``--init_from`` cannot be used.
     """
     if options.own.init_from is None:
-        return options.config()
+        config = options.config()
+        config.check_learnable()
+        return config
     from keras_transformer.run import Run
 
     source = Run.open(options.own.init_from)
     source.check_initializes(run)
     config = options.config(fine_tuning_base(source.config, options.given))
+    config.data.check_corpus()
     return fine_tuning_config(source.config, config, options.own.init_from)
 
 

@@ -126,8 +126,8 @@ def _warning(unfinished: Sequence[int]) -> str:
     if len(unfinished) == 1:
         translations, lines = "translation", "line"
     return (
-        f"{len(unfinished)} {translations} stopped at the length limit (search.max_extra) without "
-        f"an end token: {lines} {numbers}{more}"
+        f"{len(unfinished)} {translations} stopped at the length limit (search.max_extra, "
+        f"search.max_length) without an end token: {lines} {numbers}{more}"
     )
 
 

@@ -67,3 +67,31 @@ def devices_without_autotune() -> Iterator[None]:
         yield
     finally:
         multi_device_iterator_ops._create_device_dataset = build
+
+
+class _NamedTable(tf.lookup.KeyValueTensorInitializer):
+    """Entries of a table, with the name of its resource."""
+
+    def __init__(self, keys: tf.Tensor, values: tf.Tensor, name: str) -> None:
+        super().__init__(keys, values)
+        self._resource_name = name
+
+    @property
+    def _shared_name(self) -> str:
+        return self._resource_name
+
+
+def static_table(
+    keys: tf.Tensor, values: tf.Tensor, default: int, name: str
+) -> tf.lookup.StaticHashTable:
+    """Return a static hash table whose resource has a name of its own choice.
+
+    TensorFlow's own name is a random one, so that two exports of a model would differ.
+
+    Args:
+        keys: (N,) keys.
+        values: (N,) values.
+        default: The value of all other keys.
+        name: Name of the resource: tables with one name in a process must have equal contents.
+    """
+    return tf.lookup.StaticHashTable(_NamedTable(keys, values, name), default)

@@ -47,13 +47,6 @@ class Config:
     """The search."""
 
     def __post_init__(self) -> None:
-        if self.model.embeddings == "tied":
-            require(
-                self.data.joint,
-                "data.joint",
-                "true for model.embeddings tied (decoder and untied work without)",
-                self.data.joint,
-            )
         if self.model.positions == "learned":
             require(
                 self.model.max_positions >= self.data.max_tokens,
@@ -67,6 +60,24 @@ class Config:
                 "train.gradient_checkpointing",
                 "false for model.architecture recurrent",
                 self.train.gradient_checkpointing,
+            )
+
+    def check_learnable(self) -> None:
+        """Check that the vocabulary can be learned from the corpus.
+
+        Vocabularies of a converted run may have common ids without being joint; learned ones
+        have not.
+
+        Raises:
+            ConfigError: There is no corpus, or tied embeddings need a joint vocabulary.
+        """
+        self.data.check_corpus()
+        if self.model.embeddings == "tied":
+            require(
+                self.data.joint,
+                "data.joint",
+                "true for model.embeddings tied (decoder and untied work without)",
+                self.data.joint,
             )
 
 

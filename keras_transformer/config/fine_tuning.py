@@ -10,8 +10,8 @@ from keras_transformer.config import Config, ConfigError, to_dict
 
 FREE = ("dropout", "attention_dropout", "feed_forward_dropout", "attention")
 """Fields of ``model`` that may differ from the other run: no weight depends on them."""
-TOKENIZER = ("algorithm", "vocabulary_size", "joint")
-"""Fields of ``data`` that describe the tokenizer, which comes from the other run."""
+TOKENIZER = ("algorithm", "vocabulary_size", "joint", "source_end")
+"""Fields of ``data`` that describe the tokens, which are those of the other run."""
 _SIZES = ("source_vocabulary_size", "target_vocabulary_size")  # 0: those of the tokenizer
 
 

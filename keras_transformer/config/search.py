@@ -7,6 +7,7 @@ from typing import Literal
 
 from keras_transformer.validation import (
     MAX_BATCH_TOKENS,
+    MAX_FACTOR,
     MAX_HYPOTHESES,
     MAX_LENGTH,
     MAX_VOCABULARY_SIZE,
@@ -19,6 +20,10 @@ from keras_transformer.validation import (
 )
 
 LengthPenalty = Literal["gnmt", "power"]
+
+FACTOR_STEPS = 1_000_000
+"""``max_factor`` counts in steps of 1 / FACTOR_STEPS. With whole numbers Python and graphs compute
+the same limit: 0.29 times 100 tokens are 29, in floating point 28."""
 
 _NEUTRAL = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 """Values of the sampling options that change nothing."""
@@ -36,7 +41,12 @@ class SearchConfig:
     """Length penalty, n tokens with the end token. gnmt: score = log P / ((5 + n) / 6)^alpha
     (Wu et al., 2016), the paper's; power: log P / n^alpha, as in CTranslate2 and fairseq."""
     max_extra: int = option(50, between(1, MAX_LENGTH))
-    """Longest output: source length plus this many tokens."""
+    """Longest output: source length times max_factor plus this many tokens."""
+    max_factor: float = option(1.0, between(0, MAX_FACTOR))
+    """Factor of the source length in the longest output; source length is in tokens, end token
+    not counted, and the product is rounded down. 0: max_extra alone is the limit."""
+    max_length: int = option(0, between(0, MAX_LENGTH))
+    """Longest output in tokens, end token counted, whatever the source length; 0 is no limit."""
     n_best: int = option(1, between(1, MAX_HYPOTHESES))
     """Hypotheses returned for each sentence, best first; the texts of a beam search differ,
     samples may repeat."""
@@ -47,6 +57,12 @@ class SearchConfig:
     no_repeat_ngram: int = option(0, between(0, MAX_LENGTH))
     """No sequence of this many tokens occurs twice in an output; 0 allows repetition, as does a
     number above the longest output."""
+    allow_unknown: bool = False
+    """Let the unknown token be generated; the translation then shows the tokenizer's text for it,
+    which is ⁇ in SentencePiece."""
+    suppress: tuple[str, ...] = ()
+    """Pieces of the target vocabulary that are never generated, such as language tags: a list,
+    on the command line '[">>deu<<"]'."""
     sample: bool = False
     """Sample tokens at random instead of searching; beam has no effect, n_best is the number
     of samples. The samples of a sentence depend only on its text and the seed."""
@@ -75,3 +91,17 @@ class SearchConfig:
                 f"{neutral} where search.sample is false",
                 value,
             )
+
+    def length_limit(self, source: int) -> int:
+        """Return the most tokens of an output, END counted, for a source of ``source`` tokens.
+
+        Args:
+            source: Tokens of the source, END not counted.
+        """
+        limit = source * factor_steps(self.max_factor) // FACTOR_STEPS + self.max_extra
+        return min(limit, self.max_length) if self.max_length else limit
+
+
+def factor_steps(max_factor: float) -> int:
+    """Return ``max_factor`` in steps of 1 / FACTOR_STEPS."""
+    return round(max_factor * FACTOR_STEPS)

@@ -2,7 +2,7 @@
 
 Scalars keep their text, and the type of the field decides how to read it: ``target: no`` is a
 language, ``sample: no`` is false and ``alpha: 6e-1`` is a number. YAML 1.1 would read two booleans
-and a text.
+and a text. A list of texts is a sequence, or a scalar as on the command line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import Any
 import yaml
 
 from keras_transformer.config import SECTIONS
-from keras_transformer.field_types import describe_type, field_types, format_name, format_value
+from keras_transformer.field_types import (
+    TEXTS,
+    describe_type,
+    field_types,
+    format_name,
+    format_value,
+)
 from keras_transformer.validation import ConfigError, read_field, unknown_message
 
 MAX_BYTES = 1 << 17
@@ -169,7 +175,10 @@ def _valid_names(keys: Sequence[str]) -> list[str]:
 
 def _value(node: yaml.Node, section: str, name: str) -> Any:
     config_class, full_name = SECTIONS[section], f"{section}.{name}"
-    text = _text(node, full_name, describe_type(field_types(config_class)[name]))
+    kind = field_types(config_class)[name]
+    if kind == TEXTS and isinstance(node, yaml.SequenceNode) and node.tag in _TAGS:
+        return tuple(_text(item, full_name, "a text in the list") for item in node.value)
+    text = _text(node, full_name, describe_type(kind))
     try:
         return read_field(config_class, name, text, full_name)
     except ConfigError as error:

@@ -49,11 +49,11 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError("--run DIR is missing: the run folder to create")
     names = [item.name for item in dataclasses.fields(ConvertSettings)]
     settings = ConvertSettings(**{name: values[name] for name in names})
-    from keras_transformer.convert.conversion import convert, prepare
+    from keras_transformer.convert.conversion import convert
 
+    source, run = Path(values.source), Path(values.run)
     with exit_on_signals():
-        chosen = prepare(Path(values.source), Path(values.run), settings, values["from"])
-        convert(chosen, Path(values.source), Path(values.run), settings, _log, import_tensorflow)
+        convert(source, run, settings, values["from"], _log, import_tensorflow)
 
 
 def _log(line: str) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from keras_transformer.convert.errors import ConvertError
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.readers import json_file
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.validation import unknown_message
 
@@ -15,6 +16,7 @@ NAMES = ("marian", "hf_marian")
 """Values of ``--from``; each is a module in ``formats/``."""
 
 _LISTED = 8  # entries of a folder in a message
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z")
 
 
 class Format(Protocol):
@@ -72,13 +74,25 @@ def find(source: Path, name: str = "") -> Format:
 
 def _describe(source: Path) -> str:
     if source.is_file():
-        return f"a file of {source.stat().st_size:,} bytes"
+        size = f"a file of {source.stat().st_size:,} bytes"
+        if source.suffix in _ARCHIVES:
+            return f"{size}, an archive: unpack it and give its folder"
+        return f"{size} (if it belongs to a folder, give the folder)"
     visible = (path for path in source.iterdir() if not path.name.startswith("."))
     names = sorted(f"{path.name}/" if path.is_dir() else path.name for path in visible)
     if not names:
         return "an empty folder"
+    if "config.json" in names and (kind := _model_type(source / "config.json")):
+        return f"a config.json of model_type {kind}"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
+
+
+def _model_type(config: Path) -> str:
+    try:
+        return str(json_file.read_object(config).get("model_type", ""))
+    except ConvertError:
+        return ""
 
 
 def check_options(chosen: Format, settings: ConvertSettings) -> None:

@@ -29,6 +29,9 @@ class ConvertSettings:
     position_rates: Literal["", "paper", "tensor2tensor"] = ""
     """hf_marian: angular rates of the sinusoids. Hugging Face computes MarianMT with those of the
     paper, Marian trained it with those of Tensor2Tensor. Left out: as the files' own system."""
+    stored_positions: bool = False
+    """hf_marian: take the sinusoids stored in the checkpoint, often rounded to float16, as learned
+    positions: exactly Hugging Face's numbers, but no sentence may be longer than the table."""
     heads: int = option(0, between(0, MAX_WIDTH))
     """opennmt_tf, ctranslate2: attention heads, where the files do not hold their number."""
     activation: str = ""

@@ -62,7 +62,8 @@ class Tensors:
                 "(quantized weights cannot be converted)"
             )
         if value.dtype not in (np.float16, np.float32):
-            value = value.astype(np.float32)
+            with np.errstate(over="ignore"):  # infinities are refused below
+                value = value.astype(np.float32)
         if not np.isfinite(value).all():
             raise ConvertError(f"{self.file}: {name}: expected finite numbers, found NaN or inf")
         return value

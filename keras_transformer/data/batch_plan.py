@@ -39,7 +39,7 @@ class BatchPlan:
     batch.
 
     Args:
-        source_lengths: (N,) tokens of each source, including the end token.
+        source_lengths: (N,) tokens of each source, including any end token.
         target_lengths: (N,) the same for the targets.
         batch_tokens: Most tokens per side in a batch.
         seed: Seed of all random choices, together with the epoch.

@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 
 from keras_transformer.data.pairs import Pair, blocks
 from keras_transformer.data.store import EncodedSentences
-from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
+from keras_transformer.data.tokenizer import KINDS, Tokenizer
 from keras_transformer.errors import UserError
 
 BLOCKS_BEFORE_WORKERS = 10
@@ -88,7 +88,7 @@ class _WorkerPool:
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count)
         self._processes: list[subprocess.Popen[bytes]] = []
-        protos = tokenizer.source.proto, tokenizer.target.proto
+        sides = [(side.suffix, side.serialized) for side in (tokenizer.source, tokenizer.target)]
         try:
             for _ in range(count):
                 process = subprocess.Popen(
@@ -100,7 +100,7 @@ class _WorkerPool:
                 self._processes.append(process)
                 self._idle.put(process)
             for process in self._processes:
-                _send(process, protos)
+                _send(process, sides)
         except BaseException:
             self._shut_down()
             raise
@@ -175,7 +175,9 @@ def serve_requests() -> None:
     requests = sys.stdin.buffer
     # The parent may end at any time.
     with contextlib.suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
-        source, target = map(SentencePiece, pickle.load(requests))
+        source, target = (
+            KINDS[kind].read(data, "tokenizer") for kind, data in pickle.load(requests)
+        )
         tokenizer = Tokenizer(source, target)
         while True:
             encoded = _encode(tokenizer, pickle.load(requests))

@@ -1,4 +1,4 @@
-"""Errors in parallel text."""
+"""Errors in parallel text and tokenizers."""
 
 from __future__ import annotations
 
@@ -11,3 +11,7 @@ class DataError(UserError):
 
 class ChangedDataError(DataError):
     """Prepared data that are not those of the present configuration, corpus or tokenizer."""
+
+
+class TokenizerError(UserError):
+    """Text or a file from which no tokenizer can be built; the message says why."""

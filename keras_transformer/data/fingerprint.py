@@ -68,9 +68,11 @@ def check_same(current: Fingerprint, path: Path, tokenizer: Tokenizer | None) ->
     fields, files = stored.get("data"), stored.get("files")
     if not isinstance(fields, dict) or not isinstance(files, dict):
         raise DataError(f"{path}: expected the sections data and files, found other ones")
+    defaults = dataclasses.asdict(DataConfig())  # of fields that an earlier version did not have
     for name, value in current["data"].items():
-        if fields.get(name) != value:
-            differences.append(f"data.{name} {fields.get(name)!r}, got {value!r}")
+        before = fields.get(name, defaults[name])
+        if before != value:
+            differences.append(f"data.{name} {before!r}, got {value!r}")
     for file, state in current["files"].items():
         before = files.get(file)
         if before is None or not _is_unchanged(Path(file), before, state):

@@ -100,8 +100,10 @@ def dev_spec(config: DataConfig) -> str:
     """Return the spec of the held-out pairs; its split is "dev" unless it names one.
 
     Raises:
-        ConfigError: ``data.dev`` is empty and the corpus has no held-out pairs.
+        ConfigError: ``data.dev`` is empty and the corpus has no held-out pairs; or there is no
+            corpus.
     """
+    config.check_corpus()
     if config.dev:
         return config.dev
     if not config.train.startswith(CORPORA_WITH_DEV):
@@ -214,14 +216,16 @@ class Preparation:
         self, tokenizer: Tokenizer, pairs: list[Pair], report: CleaningReport
     ) -> tuple[EncodedStore, dict[str, Any]]:
         """Encode and store the held-out pairs, truncated; return the store and its report."""
-        max_ids = self.config.max_tokens - 1  # the end token takes one
+        max_target = self.config.max_tokens - 1  # the end token takes one
+        max_source = self.config.max_tokens - self.config.source_end
 
         def truncated_blocks() -> Iterator[tuple[EncodedSentences, EncodedSentences]]:
             for block, source, target in encode_pairs(pairs, tokenizer, workers=1):
-                for index in np.flatnonzero(np.maximum(source.lengths, target.lengths) > max_ids):
+                too_long = (source.lengths > max_source) | (target.lengths > max_target)
+                for index in np.flatnonzero(too_long):
                     reason = f"cut to {self.config.max_tokens} tokens"
                     report.count(reason, block[index].line, drop=False)
-                yield source.truncate(max_ids), target.truncate(max_ids)
+                yield source.truncate(max_source), target.truncate(max_target)
 
         return self._write("dev", truncated_blocks(), report, tokenizer)
 
@@ -234,7 +238,8 @@ class Preparation:
     ) -> tuple[EncodedStore, dict[str, Any]]:
         """Write a store; return it with its report, which reading the blocks fills in."""
         prefix = self.data_folder / name
-        write_store(prefix, blocks, max(tokenizer.source.size, tokenizer.target.size))
+        size = max(tokenizer.source.size, tokenizer.target.size)
+        write_store(prefix, blocks, size, self.config.source_end)
         store = EncodedStore(prefix)
         tokens = {
             "source_tokens": int(store.source_lengths.sum()),
@@ -268,12 +273,12 @@ def drop_reasons(source: np.ndarray, target: np.ndarray, config: DataConfig) -> 
     Args:
         source: (N,) ids of each source, without the end token.
         target: (N,) ids of each target, without the end token.
-        config: ``max_tokens`` and ``max_ratio`` are used.
+        config: ``max_tokens``, ``max_ratio`` and ``source_end`` are used.
 
     Returns:
         (N,) reasons; "" for pairs that are kept.
     """
-    shorter, longer = np.sort([source, target], axis=0) + 1  # with the end token
+    shorter, longer = np.sort([source + config.source_end, target + 1], axis=0)  # with end tokens
     return np.select(
         [
             np.minimum(source, target) == 0,

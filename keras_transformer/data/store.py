@@ -4,9 +4,11 @@ A store named ``train`` is five files::
 
     train.json              number of pairs, dtype of ids, file sizes; written last
     train.source.ids        ids of all sources, concatenated, without special tokens
-    train.source.lengths    tokens of each source as int32, including the end token
+    train.source.lengths    ids of each source plus 1, as int32
     train.target.ids        the same for the targets
     train.target.lengths
+
+The end token is added on reading; ``"source_end": false`` in the header leaves it out in sources.
 
 A file whose size differs from the header is refused, so a truncated store is never trained on.
 """
@@ -77,6 +79,7 @@ def write_store(
     prefix: Path,
     blocks: Iterable[tuple[EncodedSentences, EncodedSentences]],
     vocabulary_size: int = np.iinfo(SMALL).max + 1,
+    source_end: bool = True,
 ) -> None:
     """Stream encoded pairs to disk block by block.
 
@@ -87,6 +90,8 @@ def write_store(
             of that name.
         blocks: Sources and targets of each block, in equal number.
         vocabulary_size: Upper bound of the ids. Up to 65,536 (the default) an id takes two bytes.
+        source_end: Whether the reader ends each source with END; see
+            ``special_tokens.source_tokens``.
 
     Raises:
         StoreError: No pairs at all, or an id that is special or not below ``vocabulary_size``.
@@ -100,6 +105,8 @@ def write_store(
             partial = stack.enter_context(system.atomic_file(_file(prefix, ending)))
             files[ending] = stack.enter_context(partial.open("wb"))
         header = _write_blocks(prefix, blocks, vocabulary_size, files)
+        if not source_end:
+            header["source_end"] = False
         for file in files.values():
             file.close()  # a full disk shows now, while the earlier store is whole
         # No header, hence no valid store, while the files are renamed.
@@ -150,8 +157,8 @@ class EncodedStore:
         prefix: The ``prefix`` given to ``write_store``.
 
     Attributes:
-        source_lengths: (N,) int32, tokens of each source, including the end token.
-        target_lengths: (N,) int32, the same for the targets.
+        source_lengths: (N,) int32, tokens of each source, including any end token.
+        target_lengths: (N,) int32, tokens of each target, including the end token.
 
     Raises:
         StoreError: Files are missing, truncated or of another format.
@@ -187,6 +194,8 @@ class EncodedStore:
             self._lengths[side] = lengths
         self.source_lengths = self._lengths["source"]
         self.target_lengths = self._lengths["target"]
+        if not header.get("source_end", True):  # an empty source is END alone
+            self.source_lengths = np.maximum(self.source_lengths - 1, 1)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -202,8 +211,8 @@ class EncodedStore:
                 rows are all padding.
 
         Returns:
-            Int32 arrays: ``source`` (B, S) of ids, END, then PAD; ``target`` (B, T) of START,
-            ids, then PAD; ``labels`` (B, T) of ids, END, then PAD.
+            Int32 arrays: ``source`` (B, S) of ``special_tokens.source_tokens``, then PAD;
+            ``target`` (B, T) of START, ids, then PAD; ``labels`` (B, T) of ids, END, then PAD.
 
         Raises:
             StoreError: ``shape`` is too small for these pairs.
@@ -217,26 +226,28 @@ class EncodedStore:
         count, source, target = shape or minimum
         if (count, source, target) != tuple(np.maximum(minimum, (count, source, target))):
             raise StoreError(f"shape: expected at least {minimum} for this batch, got {shape}")
-        labels = self._padded("target", rows, count, target)
+        labels = self._padded("target", self.target_lengths, rows, count, target)
         shifted = np.full_like(labels, PAD)
         shifted[: len(rows), :1] = START
         # The decoder reads the token before each label; it never reads END.
         shifted[:, 1:] = np.where(labels[:, :-1] == END, PAD, labels[:, :-1])
         return {
-            "source": self._padded("source", rows, count, source),
+            "source": self._padded("source", self.source_lengths, rows, count, source),
             "target": shifted,
             "labels": labels,
         }
 
-    def _padded(self, side: str, rows: np.ndarray, count: int, width: int) -> np.ndarray:
-        """Return (count, width) int32: each sentence of ``rows``, END, then PAD."""
+    def _padded(
+        self, side: str, lengths: np.ndarray, rows: np.ndarray, count: int, width: int
+    ) -> np.ndarray:
+        """Return (count, width) int32: each sentence of ``rows``, END if it counts, then PAD."""
         tokens = (self._lengths[side][rows] - 1)[:, None]  # (B, 1), END not counted
         columns = np.arange(width)[None, :]
         real = columns < tokens  # (B, width)
         padded = np.full((count, width), PAD, np.int32)
         inside = padded[: len(rows)]
         inside[real] = self._ids[side][(self._starts[side][rows][:, None] + columns)[real]]
-        inside[columns == tokens] = END
+        inside[(columns == tokens) & (tokens < lengths[rows][:, None])] = END
         return padded
 
 
@@ -248,6 +259,8 @@ def _read_header(prefix: Path) -> dict[str, Any]:
             raise StoreError(f"{path}: expected format {FORMAT}, got {header['format']!r}")
         sizes = {ending: int(header["bytes"][ending]) for ending in FILES}
         int(header["pairs"])
+        if not isinstance(header.get("source_end", True), bool):
+            raise TypeError(f"source_end is {header['source_end']!r}")
     except FileNotFoundError:
         raise StoreError(f"{path}: expected the header of an encoded store, no such file") from None
     except OSError as error:

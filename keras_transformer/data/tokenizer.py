@@ -1,148 +1,60 @@
-"""SentencePiece tokenizer, in Python and in the graph.
-
-The normalizer (``normalization.py``) is part of the model file, so both implementations see the
-same text. Byte fallback spells any character outside the vocabulary, so real text never gives
-the unknown id. ``<s>``, ``<pad>`` and the like in a text are plain text: the special tokens are
-control pieces of SentencePiece, which no text can produce.
-"""
+"""Tokenizers of both languages: learned, saved, loaded."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from keras_transformer import system
 from keras_transformer.config import DataConfig
-from keras_transformer.data import normalization
-from keras_transformer.data.tokenizer_sample import replace_rare_characters
-from keras_transformer.errors import UserError
-from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
+from keras_transformer.data.errors import TokenizerError as TokenizerError
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.data.sentencepiece_tokenizer import SentencePiece, learn_sentencepiece
+from keras_transformer.data.word_tokenizer import Words
 
-# Constant, because SentencePiece sums the counts of its threads in floating point: the same
-# corpus must give the same file on every machine.
-_THREADS = 4
-# Scores are rounded to multiples of 1/64. The SentencePiece releases in Python and in
-# tensorflow-text add scores in a different order: in float32 they then choose different
-# segmentations if two have nearly the same score, even in everyday sentences. Sums of 64ths are
-# exact up to 2^24 / 64, about 30,000 tokens, so both releases agree.
-_SCORE_STEPS = 64
+KINDS: dict[str, type[LanguageTokenizer]] = {kind.suffix: kind for kind in (SentencePiece, Words)}
+"""Tokenizers of one language by the ending of their file."""
 
-
-class TokenizerError(UserError):
-    """Text or a model file from which no tokenizer can be built; the message says why."""
-
-
-class SentencePiece:
-    """One SentencePiece model.
-
-    Args:
-        proto: The bytes of a model file.
-        name: Name in error messages, such as its path.
-
-    Raises:
-        TokenizerError: Not a model, or a model with other special ids.
-    """
-
-    def __init__(self, proto: bytes, name: str = "tokenizer model") -> None:
-        self.proto = proto
-        """The bytes of the model file."""
-        if not proto:
-            raise TokenizerError(f"{name}: expected a SentencePiece model, got an empty file")
-        try:
-            self._model: Any = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        except (RuntimeError, ValueError) as error:
-            raise TokenizerError(
-                f"{name}: expected a SentencePiece model, got {len(proto)} other bytes "
-                "(a damaged or half-copied file?)"
-            ) from error
-        model = self._model
-        received = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
-        if received != (PAD, UNKNOWN, START, END):
-            raise TokenizerError(
-                f"{name}: expected the ids padding {PAD}, unknown {UNKNOWN}, start {START}, "
-                f"end {END}, got {received[0]}, {received[1]}, {received[2]}, {received[3]} "
-                "(-1 means that there is none)"
-            )
-
-    @property
-    def size(self) -> int:
-        """Vocabulary size, including special tokens and bytes."""
-        return int(self._model.get_piece_size())
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text, without start and end; none for a blank text."""
-        try:
-            return self._model.encode(list(texts), num_threads=1)
-        except TypeError:  # a lone surrogate, as in a badly decoded command line
-            return self._model.encode([_fix_surrogates(text) for text in texts], num_threads=1)
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Return the text of each sequence; special ids are skipped, broken bytes are U+FFFD.
-
-        Raises:
-            TokenizerError: An id is outside the vocabulary.
-        """
-        rows = [[int(token) for token in row] for row in ids]
-        try:
-            return self._model.decode(rows, num_threads=1) if rows else []
-        except IndexError:
-            wrong = next(token for row in rows for token in row if not 0 <= token < self.size)
-            raise TokenizerError(f"ids: expected 0 to {self.size - 1}, got {wrong}") from None
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the subword piece of each id; a space is U+2581."""
-        return [self._model.id_to_piece(int(token)) for token in ids]
-
-    def join(self, pieces: Sequence[str]) -> str:
-        """Return the text of subword pieces; pieces outside the vocabulary are unknown."""
-        return self._model.decode(list(pieces))
-
-    def graph(self) -> Any:
-        """Build the same tokenizer as TensorFlow ops, for an exported graph.
-
-        Its ``tokenize`` and ``detokenize`` agree with ``encode`` and ``decode``. Each call
-        builds a new object: seeding TensorFlow (``tf.random.set_seed``,
-        ``keras.utils.set_random_seed``) or clearing the session destroys the resource it
-        refers to, so call this after seeding.
-
-        Returns:
-            A ``tensorflow_text.SentencepieceTokenizer`` of int32 ids, without start and end.
-        """
-        import tensorflow as tf
-        import tensorflow_text
-
-        return tensorflow_text.SentencepieceTokenizer(
-            model=self.proto, out_type=tf.int32, add_bos=False, add_eos=False
-        )
+_STEMS = ("joint", "source", "target")
 
 
 class Tokenizer:
     """The tokenizers of both languages; the same one for a joint vocabulary.
+
+    Two different ones may share their ids: see `same_ids`.
 
     Args:
         source: Tokenizer of the source language.
         target: Tokenizer of the target language.
     """
 
-    def __init__(self, source: SentencePiece, target: SentencePiece) -> None:
+    def __init__(self, source: LanguageTokenizer, target: LanguageTokenizer) -> None:
         self.source = source
         self.target = target
 
     @property
     def joint(self) -> bool:
-        """Return whether both languages share one vocabulary."""
-        return self.source.proto == self.target.proto
+        """Return whether both languages have the same tokenizer."""
+        return self.source.serialized == self.target.serialized
+
+    @property
+    def same_ids(self) -> bool:
+        """Return whether an id means the same token in both languages, as tied embeddings need.
+
+        Two tokenizers may share their ids and cut text differently.
+        """
+        if self.joint:
+            return True
+        source, target = self.source, self.target
+        ids = range(source.size)
+        return source.size == target.size and source.pieces(ids) == target.pieces(ids)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of both models in hexadecimal."""
-        digests = (hashlib.sha256(side.proto).digest() for side in (self.source, self.target))
+        """SHA-256 of both files in hexadecimal."""
+        sides = self.source, self.target
+        digests = (hashlib.sha256(side.serialized).digest() for side in sides)
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @classmethod
@@ -166,9 +78,9 @@ class Tokenizer:
             if not any(line.strip() for line in lines):
                 raise TokenizerError(f"{side} side: expected text to learn from, got none")
         if config.joint:
-            both = SentencePiece(_train(sides.pop("source") + sides.pop("target"), config))
+            both = _learn(sides.pop("source") + sides.pop("target"), config)
             return cls(both, both)
-        source, target = (SentencePiece(_train(sides.pop(side), config)) for side in list(sides))
+        source, target = (_learn(sides.pop(side), config) for side in list(sides))
         return cls(source, target)
 
     @classmethod
@@ -178,88 +90,53 @@ class Tokenizer:
         Raises:
             TokenizerError: Files are missing or damaged, or have other special ids.
         """
-        if (directory / "joint.model").exists():
-            both = _read(directory / "joint.model")
+        paths = {stem: _find(directory, stem) for stem in _STEMS}
+        if paths["joint"].exists():
+            both = _read(paths["joint"])
             return cls(both, both)
-        missing = [
-            name for name in ("source.model", "target.model") if not (directory / name).exists()
-        ]
+        joint, source, target = paths.values()
+        missing = [path.name for path in (source, target) if not path.exists()]
         if missing:
             raise TokenizerError(
-                f"{directory}: expected joint.model, or source.model and target.model; "
-                f"missing: joint.model, {', '.join(missing)}"
+                f"{directory}: expected {joint.name}, or {source.name} and {target.name}; "
+                f"missing: {joint.name}, {', '.join(missing)}"
             )
-        return cls(_read(directory / "source.model"), _read(directory / "target.model"))
+        return cls(_read(source), _read(target))
 
     def save(self, directory: Path) -> None:
-        """Write ``joint.model``, or ``source.model`` and ``target.model``, each atomically.
+        """Write the file ``joint``, or ``source`` and ``target``, each atomically.
+
+        The ending of a name depends on the tokenizer: ``joint.model``, ``source.words``.
 
         Raises:
             FileError: A file cannot be written.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        models = {"source.model": self.source.proto, "target.model": self.target.proto}
+        sides = {"source": self.source, "target": self.target}
         if self.joint:
-            models = {"joint.model": self.source.proto}
-        for name, proto in models.items():
+            sides = {"joint": self.source}
+        files = {f"{stem}{side.suffix}": side.serialized for stem, side in sides.items()}
+        for name, data in files.items():
             with system.atomic_file(directory / name) as partial:
-                partial.write_bytes(proto)
-        for name in {"joint.model", "source.model", "target.model"} - models.keys():
+                partial.write_bytes(data)
+        for name in {f"{stem}{suffix}" for stem in _STEMS for suffix in KINDS} - files.keys():
             (directory / name).unlink(missing_ok=True)
 
 
-def _read(path: Path) -> SentencePiece:
+def _learn(lines: list[str], config: DataConfig) -> LanguageTokenizer:
+    if config.algorithm == "words":
+        return Words.learn(lines, config)
+    return learn_sentencepiece(lines, config)
+
+
+def _find(directory: Path, stem: str) -> Path:
+    """Return the file of this stem, or its most usual name if there is none."""
+    candidates = [directory / f"{stem}{suffix}" for suffix in KINDS]
+    return next((path for path in candidates if path.exists()), candidates[0])
+
+
+def _read(path: Path) -> LanguageTokenizer:
     try:
-        return SentencePiece(system.read_bytes(path), str(path))
+        return KINDS[path.suffix].read(system.read_bytes(path), str(path))
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _fix_surrogates(text: str) -> str:
-    """Join surrogate pairs and replace lone surrogates by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _train(lines: list[str], config: DataConfig) -> bytes:
-    sentencepiece.set_min_log_level(2)  # errors only: it logs hundreds of lines
-    plain = normalization.normalizer(space_marks=False)
-    normal = [line for line in plain.Normalize(lines) if line]
-    lines.clear()  # a large sample must not be in memory twice: SentencePiece copies it
-    if not normal:
-        raise TokenizerError(
-            "training text: expected visible characters to learn a vocabulary from, got none"
-        )
-    model = io.BytesIO()
-    try:
-        _train_model(normal, model, config)
-    except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise TokenizerError(
-            f"training text: SentencePiece cannot learn a vocabulary from it ({reason}); add text, "
-            "or try another data.algorithm or data.vocabulary_size"
-        ) from error
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
-    for piece in proto.pieces:
-        piece.score = round(piece.score * _SCORE_STEPS) / _SCORE_STEPS
-    return proto.SerializeToString(deterministic=True)
-
-
-def _train_model(normal: list[str], model: io.BytesIO, config: DataConfig) -> None:
-    """Write the model learned from normalized text, which is consumed, to ``model``."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=replace_rare_characters(normal, config.vocabulary_size, config.algorithm),
-        model_writer=model,
-        model_type=config.algorithm,
-        vocab_size=config.vocabulary_size,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        byte_fallback=True,
-        pad_id=PAD,
-        unk_id=UNKNOWN,
-        bos_id=START,
-        eos_id=END,
-        normalizer=normalization.normalizer(),
-        max_sentence_length=1 << 30,  # the largest: longer lines would be skipped silently
-        num_threads=_THREADS,
-        minloglevel=2,
-    )

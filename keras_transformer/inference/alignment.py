@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.tokenizer import SentencePiece, Tokenizer
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.special_tokens import END, PAD
 
@@ -21,7 +22,8 @@ class Attention:
     """Attention of each token of a translation to each token of its source."""
 
     source: tuple[str, ...]
-    """S subword pieces of the line, a space as U+2581, the end token last."""
+    """S subword pieces of the line, a space as U+2581; the end token last, unless
+    ``data.source_end`` is false."""
     target: tuple[str, ...]
     """T subword pieces of the translation; the end token last, unless the limit came first."""
     weights: np.ndarray
@@ -30,16 +32,20 @@ class Attention:
     """Index of the word that each of ``source_pieces`` belongs to; empty without words."""
     target_words: tuple[int, ...]
     """Index of the word that each of ``target_pieces`` belongs to; empty without words."""
+    source_ends: bool = True
+    """Whether the end token is the last of ``source``."""
+    target_ends: bool = True
+    """Whether the end token is the last of ``target``."""
 
     @property
     def source_pieces(self) -> tuple[str, ...]:
         """``source`` without the end token."""
-        return self.source[:-1]
+        return self.source[: len(self.source) - self.source_ends]
 
     @property
     def target_pieces(self) -> tuple[str, ...]:
         """``target`` without the end token."""
-        return self.target[:-1] if self.target[-1:] == self.source[-1:] else self.target
+        return self.target[: len(self.target) - self.target_ends]
 
     @property
     def links(self) -> list[tuple[int, int]]:
@@ -76,14 +82,14 @@ def links(
     return [(int(row.argmax()), unit) for unit, row in enumerate(sums)]
 
 
-def words_of_pieces(side: SentencePiece, ids: Sequence[int]) -> tuple[int, ...]:
+def words_of_pieces(side: LanguageTokenizer, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the word of a text that each of its pieces belongs to, counted from 0.
 
     Words are separated by spaces. A piece belongs to the last word of the text up to it, so
     that pieces of any spelling (bytes, single spaces) are counted as in the detokenised text.
     The result is empty if that text is.
     """
-    texts = [plain(text) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
+    texts = [plain(text, side) for text in side.decode([ids[: end + 1] for end in range(len(ids))])]
     return tuple(text.count(" ") for text in texts) if texts and texts[-1] else ()
 
 
@@ -110,7 +116,7 @@ def read_attention(
     """Yield the attention of each sentence of a batch, without padding and with its pieces.
 
     Args:
-        source: (B, S) int32, each row ending in END and then padded.
+        source: (B, S) int32, padded.
         labels: (B, T) int32, the tokens of the translations, padded.
         matrices: (B, T, S) float32 of ``attention_matrix``.
         tokenizer: The tokenizer of both languages.
@@ -120,12 +126,18 @@ def read_attention(
     """
     for source_row, target_row, matrix in zip(source, labels, matrices, strict=True):
         source_ids, target_ids = (ids[ids != PAD].tolist() for ids in (source_row, target_row))
-        end = len(target_ids) - (target_ids[-1:] == [END])
+        source_ends, target_ends = (ids[-1:] == [END] for ids in (source_ids, target_ids))
         yield Attention(
             source=tuple(tokenizer.source.pieces(source_ids)),
             target=tuple(tokenizer.target.pieces(target_ids)),
             # A view would keep the whole batch in memory.
             weights=matrix[: len(target_ids), : len(source_ids)].copy(),
-            source_words=words_of_pieces(tokenizer.source, source_ids[:-1]),
-            target_words=words_of_pieces(tokenizer.target, target_ids[:end]),
+            source_words=words_of_pieces(tokenizer.source, _without_end(source_ids)),
+            target_words=words_of_pieces(tokenizer.target, _without_end(target_ids)),
+            source_ends=source_ends,
+            target_ends=target_ends,
         )
+
+
+def _without_end(ids: list[int]) -> list[int]:
+    return ids[:-1] if ids[-1:] == [END] else ids

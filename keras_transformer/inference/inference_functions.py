@@ -9,6 +9,7 @@ Shapes: B batch, S source length, P prefix length, T target length.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -33,11 +34,23 @@ class InferenceFunctions:
         model: A model from ``transformer.build``; later changes of its weights count.
         search: The search strategy and its options.
         fixed: Whether the weights never change again, which makes searches faster.
+        forbidden: Ids that are never generated; see `generate`.
+        source_end: ``data.source_end``: whether each source ends in END.
     """
 
-    def __init__(self, model: keras.Model, search: SearchConfig, fixed: bool = False) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        search: SearchConfig,
+        fixed: bool = False,
+        *,
+        forbidden: Sequence[int] | None = None,
+        source_end: bool = True,
+    ) -> None:
         self._decoder = incremental_decoder(model, fixed)
         self._search = search
+        self._forbidden = forbidden
+        self._source_end = source_end
         self.generate = tf.function(self._generate, input_signature=[_IDS, _SEEDS], autograph=False)
         """(source (B, S), seeds (B, 2)) -> ``Hypotheses``."""
         self.generate_after = tf.function(
@@ -75,7 +88,7 @@ class InferenceFunctions:
         """Translate a batch.
 
         Args:
-            source: (B, S) int32, each row ending in END and then padded.
+            source: (B, S) int32, rows of ``special_tokens.source_tokens``, padded.
             prefix: (B, P) int32, the first tokens of each translation, padded; None: no
                 prefix.
 
@@ -90,7 +103,15 @@ class InferenceFunctions:
     def _generate(
         self, source: tf.Tensor, seeds: tf.Tensor, prefix: tf.Tensor | None = None
     ) -> Hypotheses:
-        return generate(self.start, source, self._search, seeds=seeds, prefix=prefix)
+        return generate(
+            self.start,
+            source,
+            self._search,
+            seeds=seeds,
+            prefix=prefix,
+            forbidden=self._forbidden,
+            source_end=self._source_end,
+        )
 
 
 def sentence_seeds(source: np.ndarray, seed: int) -> np.ndarray:

@@ -5,24 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from keras_transformer.config import DataConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.config import DataConfig, SearchConfig
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.translation import TranslationError
 
 logger = logging.getLogger(__name__)
 
 
 def encode_lines(
-    tokenizer: SentencePiece, lines: Sequence[str], data: DataConfig, name: str, first_line: int
+    tokenizer: LanguageTokenizer,
+    lines: Sequence[str],
+    data: DataConfig,
+    name: str,
+    first_line: int,
+    *,
+    end: bool = True,
 ) -> list[list[int]]:
     """Encode lines; truncate or refuse those that are too long.
 
     Args:
         tokenizer: Tokenizer of their language.
         lines: Any text.
-        data: ``max_tokens``, END counted, and ``on_long``.
+        data: ``max_tokens``, END counted where there is one, and ``on_long``.
         name: Kind of line, for messages.
         first_line: Number of the first line, for messages.
+        end: Whether END will follow each line.
 
     Returns:
         The ids of each line without END; none for a blank line.
@@ -33,26 +40,25 @@ def encode_lines(
     encoded = tokenizer.encode(lines)
     most = data.max_tokens
     for index, ids in enumerate(encoded):
-        if len(ids) < most:  # leaves room for END
+        length = len(ids) + end
+        if length <= most:
             continue
         number = first_line + index
         if data.on_long == "refuse":
             raise TranslationError(
                 f"{name} {number}: expected at most {most} tokens (data.max_tokens), got "
-                f"{len(ids) + 1}; split it, or set data.on_long to cut"
+                f"{length}; split it, or set data.on_long to cut"
             )
-        logger.warning(
-            "%s %d: %d tokens, cut to %d (data.max_tokens)", name, number, len(ids) + 1, most
-        )
-        encoded[index] = ids[: most - 1]
+        logger.warning("%s %d: %d tokens, cut to %d (data.max_tokens)", name, number, length, most)
+        encoded[index] = ids[: most - end]
     return encoded
 
 
 def encode_prefixes(
-    tokenizer: SentencePiece,
+    tokenizer: LanguageTokenizer,
     prefixes: Sequence[str],
     sources: Sequence[Sequence[int]],
-    max_extra: int,
+    search: SearchConfig,
     first_line: int,
 ) -> list[list[int]]:
     """Encode target prefixes that leave room for END.
@@ -61,7 +67,7 @@ def encode_prefixes(
         tokenizer: Tokenizer of the target language.
         prefixes: A prefix for each source; a blank one does not constrain the translation.
         sources: Ids of the source lines without END.
-        max_extra: Tokens that a translation may have more than its source.
+        search: The limits of a translation.
         first_line: Number of the first line, for messages.
 
     Returns:
@@ -77,10 +83,19 @@ def encode_prefixes(
         )
     encoded = tokenizer.encode(prefixes)
     for index, (source, prefix) in enumerate(zip(sources, encoded, strict=True)):
-        most = len(source) + max_extra - 1
+        most = search.length_limit(len(source)) - 1
         if source and len(prefix) > most:
             raise TranslationError(
-                f"prefix {first_line + index}: expected at most {most} tokens (those of its "
-                f"line plus search.max_extra, minus the end token), got {len(prefix)}"
+                f"prefix {first_line + index}: expected at most {most} tokens "
+                f"({_limit(search)}, minus the end token), got {len(prefix)}"
             )
     return encoded
+
+
+def _limit(search: SearchConfig) -> str:
+    """Describe the length limit of a translation."""
+    tokens = "those of its line"
+    if search.max_factor != 1:
+        tokens += " times search.max_factor"
+    maximum = f", at most search.max_length {search.max_length}" if search.max_length else ""
+    return f"{tokens} plus search.max_extra{maximum}"

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.hypotheses import NEG_INF, Hypotheses
 from keras_transformer.inference.translation import Alternative, Translation
 
 
 def read_translations(
-    hypotheses: Hypotheses, target: SentencePiece, search: SearchConfig
+    hypotheses: Hypotheses, target: LanguageTokenizer, search: SearchConfig
 ) -> list[Translation]:
     """Detokenise the hypotheses of a batch.
 
@@ -37,7 +37,7 @@ def read_translations(
     )
     tokens = hypotheses.tokens.numpy().reshape(lengths.size, -1)  # (B * M, L)
     ids = [row[:length].tolist() for row, length in zip(tokens, lengths.flat, strict=True)]
-    texts = [plain(text) for text in target.decode(ids)]
+    texts = [plain(text, target) for text in target.decode(ids)]
     count = lengths.shape[1]  # M
     translations = []
     for sentence in range(len(lengths)):

@@ -17,6 +17,7 @@ from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.devices import has_gpu
 from keras_transformer.inference.alignment import Attention, read_attention
+from keras_transformer.inference.forbidden_tokens import forbidden_tokens
 from keras_transformer.inference.grouping import batches, padded_ids, parallel_map, windows
 from keras_transformer.inference.inference_functions import InferenceFunctions
 from keras_transformer.inference.line_encoding import encode_lines, encode_prefixes
@@ -28,7 +29,7 @@ from keras_transformer.inference.translation import (
     Translation,
     TranslationError,
 )
-from keras_transformer.special_tokens import END
+from keras_transformer.special_tokens import source_tokens
 
 __all__ = [
     "MAX_LOGITS",
@@ -65,13 +66,14 @@ class Translator:
         model: A model from ``transformer.build``; later changes of its weights count.
         tokenizer: The tokenizer that the model was trained with.
         search: Beam, length penalty, limits and batch size.
-        data: ``max_tokens`` and ``on_long``, the limit for source lines.
+        data: ``max_tokens`` and ``on_long``, the limit for source lines, and ``source_end``.
         workers: Batches computed in parallel. One core for each batch, with one thread for each
             operation, translates many lines faster than all cores on one batch.
         fixed: Whether the weights never change again, which makes searches faster.
 
     Raises:
         TranslationError: The tokenizer does not fit the model.
+        ConfigError: A piece of ``search.suppress`` is not in the target vocabulary.
 
     Example:
         >>> translator = Translator.from_run("builtin:phrasebook")
@@ -97,7 +99,13 @@ class Translator:
         self.tokenizer = tokenizer
         self.search = search
         self.data = data
-        self._functions = InferenceFunctions(model, search, fixed)
+        self._functions = InferenceFunctions(
+            model,
+            search,
+            fixed,
+            forbidden=forbidden_tokens(search, tokenizer.target),
+            source_end=data.source_end,
+        )
         self._workers = workers
 
     @classmethod
@@ -128,6 +136,10 @@ class Translator:
         model, tokenizer = opened.model(dtype), opened.tokenizer()
         return cls(model, tokenizer, search or config.search, config.data, workers, fixed=True)
 
+    def source_tokens(self, ids: Sequence[int]) -> list[int]:
+        """Return the tokens that the encoder reads for the ids of a text."""
+        return source_tokens(ids, self.data.source_end)
+
     @property
     def start(self) -> Start:
         """Function that encodes a batch and returns step function and state, for any search."""
@@ -144,8 +156,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate lines.
 
-        A translation has at most as many tokens as its source and ``search.max_extra`` more,
-        its END counted.
+        By default a translation has at most as many tokens as its source and
+        ``search.max_extra`` more, its END counted; see ``SearchConfig.length_limit``.
 
         Args:
             lines: Sentences, one a line; a blank one stays blank without running the model.
@@ -162,22 +174,23 @@ class Translator:
                 longer than its line's translation may be; the counts of lines and prefixes
                 differ.
         """
-        ids = encode_lines(self.tokenizer.source, lines, self.data, "line", first_line)
+        end = self.data.source_end
+        ids = encode_lines(self.tokenizer.source, lines, self.data, "line", first_line, end=end)
         prefix_ids = None
         if prefixes is not None:
             prefix_ids = encode_prefixes(
-                self.tokenizer.target, prefixes, ids, self.search.max_extra, first_line
+                self.tokenizer.target, prefixes, ids, self.search, first_line
             )
         translations = [Translation("", 0.0)] * len(lines)
         filled = [index for index, tokens in enumerate(ids) if tokens]  # not blank
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
         rows = max(_max_logits() // (self._functions.width * self.tokenizer.target.size), 1)
-        lengths = [len(ids[index]) + 1 for index in filled]
+        lengths = [len(ids[index]) + end for index in filled]
 
         def translate_batch(batch: Sequence[int]) -> tuple[list[int], list[Translation]]:
             indices = [filled[position] for position in batch]
-            source = [[*ids[index], END] for index in indices]
+            source = [self.source_tokens(ids[index]) for index in indices]
             prefix = None if prefix_ids is None else [prefix_ids[index] for index in indices]
             return indices, self._translate_ids(source, prefix, attention)
 
@@ -194,7 +207,7 @@ class Translator:
         prefix_ids: Sequence[Sequence[int]] | None,
         attention: bool,
     ) -> list[Translation]:
-        """Translate one batch of ids, each source ending in END."""
+        """Translate one batch of source tokens."""
         source = padded_ids(source_ids)
         prefix = None if prefix_ids is None else padded_ids(prefix_ids)
         hypotheses = self._functions.search(source, prefix)
@@ -255,7 +268,8 @@ class Translator:
         """Score given translations by forced decoding.
 
         Args:
-            sources: Lines of the source language; a blank one is read as END alone.
+            sources: Lines of the source language; a blank one is read as END alone, whatever
+                ``data.source_end``.
             targets: A translation for each of them; of a blank one, END alone is scored.
             progress: As in ``translate``.
 
@@ -272,10 +286,13 @@ class Translator:
                 f"got {len(sources)} sources and {len(targets)} targets"
             )
         source_ids, target_ids = (
-            [[*ids, END] for ids in encode_lines(side, lines, self.data, name, 1)]
-            for side, lines, name in (
-                (self.tokenizer.source, sources, "source line"),
-                (self.tokenizer.target, targets, "target line"),
+            [
+                source_tokens(ids, end)
+                for ids in encode_lines(side, lines, self.data, name, 1, end=end)
+            ]
+            for side, lines, name, end in (
+                (self.tokenizer.source, sources, "source line", self.data.source_end),
+                (self.tokenizer.target, targets, "target line", True),
             )
         )
         lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
@@ -297,7 +314,7 @@ class Translator:
     def _score_ids(
         self, source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]]
     ) -> list[Score]:
-        """Score one batch of ids, each row ending in END."""
+        """Score one batch of source tokens and of target ids that end in END."""
         forced = self._functions.force(
             tf.constant(padded_ids(source_ids)), tf.constant(padded_ids(target_ids))
         ).numpy()  # (B, T)

@@ -19,7 +19,7 @@ from keras_transformer.lab.layer_measurements import (
 from keras_transformer.model import transformer
 from keras_transformer.model.attention_weights import attention_weights
 from keras_transformer.run import Run, RunError
-from keras_transformer.special_tokens import END, PAD, START
+from keras_transformer.special_tokens import PAD, START, source_tokens
 from keras_transformer.training.loss import token_losses
 
 BINS = 10
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     """Sentence pairs as ids."""
 
     source: np.ndarray
-    """(B, S) int32, END last, padded."""
+    """(B, S) int32, END last unless ``data.source_end`` is false, padded."""
     target: np.ndarray
     """(B, T) int32, START first, padded: the decoder's input."""
     labels: np.ndarray
@@ -105,14 +105,15 @@ def dev_batch(run: Run, sentences: int = 64) -> Batch:
         DataError: The dev set is missing or damaged.
     """
     pairs = run.dev_pairs()[:sentences]
-    tokenizer, most = run.tokenizer(), run.config.data.max_tokens - 1
+    tokenizer, data = run.tokenizer(), run.config.data
 
-    def encode(side: Any, texts: list[str]) -> list[list[int]]:
-        return [[*ids[:most], END] for ids in side.encode(texts)]
+    def encode(side: Any, texts: list[str], end: bool) -> list[list[int]]:
+        most = data.max_tokens - end
+        return [source_tokens(ids[:most], end) for ids in side.encode(texts)]
 
-    labels = encode(tokenizer.target, [pair.target for pair in pairs])
+    labels = encode(tokenizer.target, [pair.target for pair in pairs], True)
     return Batch(
-        _padded(encode(tokenizer.source, [pair.source for pair in pairs])),
+        _padded(encode(tokenizer.source, [pair.source for pair in pairs], data.source_end)),
         _padded([[START, *row[:-1]] for row in labels]),
         _padded(labels),
         sum(len(pair.target) for pair in pairs),

@@ -88,7 +88,8 @@ def _by_length(
 ) -> list[dict[str, Any]]:
     """Return BLEU and length ratio of each bucket of source lengths, in tokens."""
     tokenizer = translator.tokenizer
-    lengths = [len(ids) + 1 for ids in tokenizer.source.encode([pair.source for pair in pairs])]
+    encoded = tokenizer.source.encode([pair.source for pair in pairs])
+    lengths = [len(translator.source_tokens(ids)) for ids in encoded]
     name = choose_tokenization(
         run.config.data.target,
         [pair.target for pair in pairs],

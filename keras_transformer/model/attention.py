@@ -59,8 +59,8 @@ def scaled_dot_product_attention(
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2).
 
-    Each head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The projections have no bias. Variants
-    that encode positions inside attention override `encode_positions` or `score_bias`.
+    Each head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). Variants that encode positions inside
+    attention override `encode_positions` or `score_bias`.
 
     Args:
         d_model: D, width of input and output.
@@ -70,6 +70,7 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: Dropout rate of the attention weights; the paper has no dropout here.
         attention: "plain", or "blockwise" for the same result in less memory but more time;
             see `kernels.blockwise_attention`.
+        use_bias: Whether the projections have biases; the paper's have none.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
@@ -81,6 +82,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_width: int,
         dropout: float = 0.0,
         attention: str = "plain",
+        use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -90,6 +92,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value_width = value_width
         self.dropout_rate = dropout
         self.attention = attention
+        self.use_bias = use_bias
         self.dropout = Dropout(dropout, dtype="float32")
 
     def build(self, *shapes: Any) -> None:
@@ -100,10 +103,20 @@ class MultiHeadAttention(keras.layers.Layer):
         self.key_kernel = self._kernel("key_kernel", (d_model, key_width))
         self.value_kernel = self._kernel("value_kernel", (d_model, value_width))
         self.output_kernel = self._kernel("output_kernel", (value_width, d_model))  # W^O
+        self.query_bias = self._bias("query_bias", key_width)
+        self.key_bias = self._bias("key_bias", key_width)
+        self.value_bias = self._bias("value_bias", value_width)
+        self.output_bias = self._bias("output_bias", d_model)
         self.built = True
 
     def _kernel(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
+
+    def _bias(self, name: str, width: int) -> Any:
+        """Add a bias, or return None without ``use_bias``."""
+        if not self.use_bias:
+            return None
+        return self.add_weight(name=name, shape=(width,), initializer="zeros")
 
     def call(
         self,
@@ -129,8 +142,8 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             (B, T, D), and with ``return_weights`` also (B, H, T, S) float32.
         """
-        queries = split_heads(project(query, self.query_kernel), self.heads, self.key_width)
-        queries = self.encode_positions(queries)  # (B, H, T, K)
+        queries = project(query, self.query_kernel, self.query_bias)  # (B, T, H * K)
+        queries = self.encode_positions(split_heads(queries, self.heads, self.key_width))
         keys, values = self.keys_values(memory)
         if self.attention == "blockwise" and not return_weights:
             dropout = self.dropout.blockwise() if training and self.dropout_rate else None
@@ -138,7 +151,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 *(queries, keys, values, attention_mask, causal, self.score_bias, dropout),
                 scale=self.score_scale,
             )
-            return project(merge_heads(context), self.output_kernel)  # (B, T, D)
+            return self._project_heads(context)  # (B, T, D)
         length, memory_length = tf.shape(queries)[2], tf.shape(keys)[2]
         if causal:
             look_ahead = look_ahead_mask(length, memory_length)
@@ -151,14 +164,19 @@ class MultiHeadAttention(keras.layers.Layer):
         context, weights = scaled_dot_product_attention(
             queries, keys, values, attention_mask, bias, drop, self.score_scale
         )
-        output = project(merge_heads(context), self.output_kernel)  # (B, T, D)
+        output = self._project_heads(context)  # (B, T, D)
         return (output, weights) if return_weights else output
 
     def keys_values(self, memory: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Project (B, S, D) to keys (B, H, S, K) and values (B, H, S, K')."""
-        keys = split_heads(project(memory, self.key_kernel), self.heads, self.key_width)
-        values = split_heads(project(memory, self.value_kernel), self.heads, self.value_width)
-        return self.encode_positions(keys), values
+        keys = project(memory, self.key_kernel, self.key_bias)  # (B, S, H * K)
+        values = project(memory, self.value_kernel, self.value_bias)  # (B, S, H * K')
+        keys = self.encode_positions(split_heads(keys, self.heads, self.key_width))
+        return keys, split_heads(values, self.heads, self.value_width)
+
+    def _project_heads(self, context: tf.Tensor) -> tf.Tensor:
+        """Concatenate the heads (B, H, T, K') and project them: (B, T, D)."""
+        return project(merge_heads(context), self.output_kernel, self.output_bias)
 
     @property
     def score_scale(self) -> float:
@@ -203,6 +221,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "value_width": self.value_width,
             "dropout": self.dropout_rate,
             "attention": self.attention,
+            "use_bias": self.use_bias,
         }
 
 

@@ -1,19 +1,23 @@
 """Factories of the encoder's and decoder's components, chosen by name in the configuration.
 
 Each table maps the values of one option to classes: the paper's first, then those of `variants`.
-The functions pass ``options`` on to the Keras layer.
+The functions pass ``options`` on to the Keras layer. Those of the two sides' components take
+the configuration of that side, from `ModelConfig.side`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.config.model import Side
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.feed_forward import FeedForward
+from keras_transformer.model.kernels.normalization import LayerNormalization
 from keras_transformer.model.positions import LearnedPositionalEncoding, PositionalEncoding
 from keras_transformer.model.sublayer import SublayerConnection
+from keras_transformer.model.variants import activations
 from keras_transformer.model.variants.ablations.batch_normalization import (
     BatchNormalizationConnection,
 )
@@ -24,13 +28,13 @@ from keras_transformer.model.variants.ablations.no_feed_forward import (
 from keras_transformer.model.variants.ablations.no_normalization import NoNormalizationConnection
 from keras_transformer.model.variants.ablations.no_residual import NoResidualConnection
 from keras_transformer.model.variants.ablations.unscaled_attention import UnscaledAttention
-from keras_transformer.model.variants.ablations.unscaled_embeddings import UnscaledEmbedding
 from keras_transformer.model.variants.alibi import AlibiAttention
+from keras_transformer.model.variants.embedding_norm import NormalizedPositionalEncoding
 from keras_transformer.model.variants.no_positions import NoPositionalEncoding
+from keras_transformer.model.variants.output_bias import BiasedTokenEmbedding
 from keras_transformer.model.variants.pre_norm import PreNormConnection
 from keras_transformer.model.variants.rotary import RotaryAttention
-
-Part = Literal["encoder", "decoder"]
+from keras_transformer.model.variants.sinusoids import AlternativeSinusoidalEncoding
 
 CONNECTIONS: dict[str, type[SublayerConnection]] = {
     "post": SublayerConnection,
@@ -56,6 +60,15 @@ SELF_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {
 }
 """Self-attention, by ``positions``: rotary and ALiBi encode positions here."""
 
+FEED_FORWARDS: dict[str, type[FeedForward]] = {
+    "relu": FeedForward,
+    "gelu": activations.GeluFeedForward,
+    "gelu_tanh": activations.TanhGeluFeedForward,
+    "gelu_sigmoid": activations.SigmoidGeluFeedForward,
+    "silu": activations.SiluFeedForward,
+}
+"""Feed-forward network, by ``activation``."""
+
 
 # Components that `ablation` puts in the place of the usual ones; each ablation changes one kind.
 
@@ -69,15 +82,12 @@ ABLATED_CONNECTIONS: dict[str, type[SublayerConnection]] = {
 ABLATED_ATTENTIONS: dict[str, type[MultiHeadAttention]] = {"unscaled_attention": UnscaledAttention}
 """Self- and cross-attention, by ``ablation``."""
 
-ABLATED_EMBEDDINGS: dict[str, type[TokenEmbedding]] = {"unscaled_embeddings": UnscaledEmbedding}
-"""Token embeddings, by ``ablation``."""
-
-WITHOUT_FEED_FORWARD: dict[str, tuple[Part, ...]] = {
+WITHOUT_FEED_FORWARD: dict[str, tuple[Side, ...]] = {
     "no_feed_forward": ("encoder", "decoder"),
     "no_encoder_feed_forward": ("encoder",),
     "no_decoder_feed_forward": ("decoder",),
 }
-"""Parts without feed-forward sub-layers, by ``ablation``."""
+"""Sides without feed-forward sub-layers, by ``ablation``."""
 
 
 def connection_class(config: ModelConfig) -> type[SublayerConnection]:
@@ -87,15 +97,38 @@ def connection_class(config: ModelConfig) -> type[SublayerConnection]:
 
 def sublayer_connection(config: ModelConfig, **options: Any) -> SublayerConnection:
     """Build a sub-layer connection."""
-    return connection_class(config)(config.dropout, **options)
+    return connection_class(config)(config.dropout, config.layer_norm_epsilon, **options)
+
+
+def final_normalization(config: ModelConfig, **options: Any) -> LayerNormalization | None:
+    """Build the normalization after the last layer, or return None if there is none."""
+    final = config.final_norm
+    if final == "none" or (
+        final == "auto" and not connection_class(config).needs_final_normalization
+    ):
+        return None
+    return LayerNormalization(config.layer_norm_epsilon, **options)
 
 
 def positional_encoding(config: ModelConfig, **options: Any) -> PositionalEncoding:
-    """Build a positional encoding."""
+    """Build a positional encoding, with a normalization of the sum if there is one."""
+    if not config.embedding_norm:
+        return _positional_encoding(config, config.dropout, options)
+    inner = _positional_encoding(config, 0.0, options | {"name": "encoding"})
+    return NormalizedPositionalEncoding(inner, config.dropout, config.layer_norm_epsilon, **options)
+
+
+def _positional_encoding(
+    config: ModelConfig, dropout: float, options: dict[str, Any]
+) -> PositionalEncoding:
     encoding = POSITIONAL_ENCODINGS[config.positions]
     if issubclass(encoding, LearnedPositionalEncoding):
-        return encoding(config.max_positions, config.dropout, **options)
-    return encoding(config.dropout, **options)
+        return encoding(config.max_positions, dropout, **options)
+    if config.paper_sinusoids:
+        return encoding(dropout, **options)
+    return AlternativeSinusoidalEncoding(
+        config.position_layout, config.position_rates, config.first_position, dropout, **options
+    )
 
 
 def self_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
@@ -113,23 +146,33 @@ def cross_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
     return _attention(kind, config, options)
 
 
-def token_embedding(config: ModelConfig, vocabulary_size: int, **options: Any) -> TokenEmbedding:
-    """Build a token embedding or an output projection."""
-    kind = ABLATED_EMBEDDINGS.get(config.ablation, TokenEmbedding)
-    return kind(vocabulary_size, config.d_model, **options)
+def token_embedding(
+    config: ModelConfig, vocabulary_size: int, projects: bool, **options: Any
+) -> TokenEmbedding:
+    """Build a token embedding, an output projection, or a layer that is both.
+
+    Args:
+        config: The model's configuration.
+        vocabulary_size: V.
+        projects: Whether the layer is the output projection.
+        options: Arguments of the Keras layer.
+    """
+    kind = BiasedTokenEmbedding if projects and config.output_bias else TokenEmbedding
+    scale = None if config.scale_embeddings else 1.0
+    return kind(vocabulary_size, config.d_model, scale, **options)
 
 
-def feed_forward_connection(config: ModelConfig, part: Part, **options: Any) -> SublayerConnection:
+def feed_forward_connection(config: ModelConfig, side: Side, **options: Any) -> SublayerConnection:
     """Build the connection of a feed-forward network in the encoder or the decoder."""
-    if part in WITHOUT_FEED_FORWARD.get(config.ablation, ()):
-        return NoFeedForwardConnection(config.dropout, **options)
+    if side in WITHOUT_FEED_FORWARD.get(config.ablation, ()):
+        return NoFeedForwardConnection(config.dropout, config.layer_norm_epsilon, **options)
     return sublayer_connection(config, **options)
 
 
-def feed_forward(config: ModelConfig, part: Part, **options: Any) -> FeedForward:
+def feed_forward(config: ModelConfig, side: Side, **options: Any) -> FeedForward:
     """Build a feed-forward network of the encoder or the decoder."""
-    ablated = part in WITHOUT_FEED_FORWARD.get(config.ablation, ())
-    kind = NoFeedForward if ablated else FeedForward
+    ablated = side in WITHOUT_FEED_FORWARD.get(config.ablation, ())
+    kind = NoFeedForward if ablated else FEED_FORWARDS[config.activation]
     return kind(config.d_model, config.d_ff, config.feed_forward_dropout, **options)
 
 
@@ -143,5 +186,6 @@ def _attention(
         config.value_width,
         config.attention_dropout,
         config.attention,
+        config.attention_bias,
         **options,
     )

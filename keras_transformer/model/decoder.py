@@ -28,7 +28,7 @@ class DecoderLayer(ConfiguredLayer):
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        config, options = self.config, {"dtype": self.dtype_policy}
+        config, options = self.config.side("decoder"), {"dtype": self.dtype_policy}
         self.self_attention = components.self_attention(config, name="self_attention", **options)
         self.cross_attention = components.cross_attention(config, name="cross_attention", **options)
         self.feed_forward = components.feed_forward(
@@ -110,8 +110,9 @@ class DecoderLayer(ConfiguredLayer):
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output
+        heads = self.self_attention.heads
         own, cross = (
-            keras.KerasTensor((x.shape[0], self.config.heads, x.shape[1], keys), dtype="float32")
+            keras.KerasTensor((x.shape[0], heads, x.shape[1], keys), dtype="float32")
             for keys in (x.shape[1], memory.shape[1])
         )
         return output, own, cross
@@ -135,7 +136,7 @@ class Decoder(LayerStack):
         **kwargs: Any,
     ) -> None:
         layers = ModelConfig.of(config).decoder_layers
-        super().__init__(config, DecoderLayer, layers, gradient_checkpointing, **kwargs)
+        super().__init__(config, "decoder", DecoderLayer, layers, gradient_checkpointing, **kwargs)
 
     def call(
         self,
@@ -175,5 +176,6 @@ class Decoder(LayerStack):
         output = keras.KerasTensor(x.shape, dtype=self.compute_dtype)
         if not options.get("return_weights"):
             return output
-        shape = (x.shape[0], self.config.heads, x.shape[1], memory.shape[1])
+        heads = self.config.side("decoder").heads
+        shape = (x.shape[0], heads, x.shape[1], memory.shape[1])
         return output, [keras.KerasTensor(shape, dtype="float32") for _ in self.layers]

@@ -15,13 +15,20 @@ class TokenEmbedding(keras.layers.Layer):
     Args:
         vocabulary_size: V.
         d_model: D.
+        scale: Factor of the embeddings; None: sqrt(D).
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
+    output_bias: Any = None
+    """Bias (V,) of the logits; the paper has none."""
+
+    def __init__(
+        self, vocabulary_size: int, d_model: int, scale: float | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
+        self.scale = d_model**0.5 if scale is None else scale
 
     def build(self, *shapes: Any) -> None:
         # Multiplied by sqrt(D), an embedding is then about as large as a positional encoding.
@@ -47,11 +54,6 @@ class TokenEmbedding(keras.layers.Layer):
         """
         return self.project(inputs) if reverse else self.embed(inputs)
 
-    @property
-    def scale(self) -> float:
-        """Factor of the embeddings, sqrt(D)."""
-        return self.d_model**0.5
-
     def embed(self, ids: tf.Tensor) -> tf.Tensor:
         """Return the embeddings of ids (B, T), times ``scale``: (B, T, D)."""
         rows = tf.gather(tf.convert_to_tensor(self.matrix), ids)  # (B, T, D)
@@ -74,4 +76,5 @@ class TokenEmbedding(keras.layers.Layer):
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
             "d_model": self.d_model,
+            "scale": self.scale,
         }

@@ -24,7 +24,7 @@ class EncoderLayer(ConfiguredLayer):
 
     def __init__(self, config: ModelConfig | dict[str, Any], **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        config, options = self.config, {"dtype": self.dtype_policy}
+        config, options = self.config.side("encoder"), {"dtype": self.dtype_policy}
         self.self_attention = components.self_attention(config, name="self_attention", **options)
         self.feed_forward = components.feed_forward(
             config, "encoder", name="feed_forward", **options
@@ -105,7 +105,7 @@ class Encoder(LayerStack):
         **kwargs: Any,
     ) -> None:
         layers = ModelConfig.of(config).encoder_layers
-        super().__init__(config, EncoderLayer, layers, gradient_checkpointing, **kwargs)
+        super().__init__(config, "encoder", EncoderLayer, layers, gradient_checkpointing, **kwargs)
 
     def call(
         self,

@@ -15,10 +15,12 @@ from keras_transformer.model.kernels.linear import project
 class FeedForward(keras.layers.Layer):
     """FFN(x) = max(0, x W1 + b1) W2 + b2 (equation 2), the same at every position.
 
+    Variants override `activate`.
+
     Args:
         d_model: D, width of input and output.
         d_ff: Inner width.
-        dropout: Dropout rate after the ReLU; the paper has no dropout here.
+        dropout: Dropout rate after the activation; the paper has no dropout here.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
@@ -50,9 +52,13 @@ class FeedForward(keras.layers.Layer):
         Returns:
             (B, T, D).
         """
-        inner = tf.nn.relu(project(x, self.inner_kernel, self.inner_bias))  # (B, T, d_ff)
+        inner = self.activate(project(x, self.inner_kernel, self.inner_bias))  # (B, T, d_ff)
         inner = self.dropout(inner, training=training)
         return project(inner, self.outer_kernel, self.outer_bias)  # (B, T, D)
+
+    def activate(self, x: tf.Tensor) -> tf.Tensor:
+        """Return max(0, x) of the inner features (B, T, d_ff)."""
+        return tf.nn.relu(x)
 
     def compute_output_shape(self, shape: Any) -> Any:
         return shape

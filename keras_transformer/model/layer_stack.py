@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import ModelConfig
+from keras_transformer.config.model import Side
 from keras_transformer.model import components
 from keras_transformer.model.configured_layer import ConfiguredLayer
 from keras_transformer.model.kernels.gradient_checkpointing import checkpointed
-from keras_transformer.model.kernels.normalization import LayerNormalization
 
 
 class LayerStack(ConfiguredLayer):
@@ -19,6 +19,7 @@ class LayerStack(ConfiguredLayer):
 
     Args:
         config: The model's configuration.
+        side: "encoder" or "decoder".
         layer_class: The class of the layers.
         count: N.
         gradient_checkpointing: Whether training keeps only the inputs of each layer and
@@ -29,6 +30,7 @@ class LayerStack(ConfiguredLayer):
     def __init__(
         self,
         config: ModelConfig | dict[str, Any],
+        side: Side,
         layer_class: type[ConfiguredLayer],
         count: int,
         gradient_checkpointing: bool = False,
@@ -40,9 +42,9 @@ class LayerStack(ConfiguredLayer):
             layer_class(self.config, name=f"layer_{i}", dtype=self.dtype_policy)
             for i in range(count)
         ]
-        self.final_norm = None
-        if components.connection_class(self.config).needs_final_normalization:
-            self.final_norm = LayerNormalization(dtype=self.dtype_policy)
+        self.final_norm = components.final_normalization(
+            self.config.side(side), dtype=self.dtype_policy
+        )
 
     def build(self, shape: Any, *_: Any) -> None:
         for layer in self.layers:

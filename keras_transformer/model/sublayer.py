@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.model.kernels.dropout import Dropout
-from keras_transformer.model.kernels.normalization import LayerNormalization
+from keras_transformer.model.kernels.normalization import EPSILON, LayerNormalization
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -18,19 +18,23 @@ class SublayerConnection(keras.layers.Layer):
 
     Args:
         dropout: Dropout rate of the sub-layer's output (section 5.4).
+        epsilon: Added to the variance in the normalization.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalization_class: type[keras.layers.Layer] = LayerNormalization
-    """Class of the normalization."""
     needs_final_normalization = False
     """True if the output is not normalized, so that a stack ends with a normalization."""
 
-    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, dropout: float = 0.0, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dropout_rate = dropout
-        self.normalization = self.normalization_class(dtype=self.dtype_policy)
+        self.epsilon = epsilon
+        self.normalization = self.make_normalization()
         self.dropout = Dropout(dropout, dtype=self.dtype_policy)
+
+    def make_normalization(self) -> keras.layers.Layer:
+        """Return the normalization, which some variants replace."""
+        return LayerNormalization(self.epsilon, dtype=self.dtype_policy)
 
     def build(self, shape: Any) -> None:
         self.normalization.build(shape)
@@ -62,4 +66,4 @@ class SublayerConnection(keras.layers.Layer):
         return shape
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"dropout": self.dropout_rate}
+        return super().get_config() | {"dropout": self.dropout_rate, "epsilon": self.epsilon}

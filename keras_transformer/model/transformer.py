@@ -92,17 +92,19 @@ def _embeddings(
 ) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
     """Build source embedding, target embedding and projection, shared or not (section 3.4)."""
 
-    def embedding(vocabulary_size: int, name: str) -> TokenEmbedding:
-        return components.token_embedding(config, vocabulary_size, name=name, dtype=dtype)
+    def embedding(vocabulary_size: int, name: str, projects: bool = False) -> TokenEmbedding:
+        return components.token_embedding(config, vocabulary_size, projects, name=name, dtype=dtype)
 
+    target_size = config.target_vocabulary_size
     if config.embeddings == "tied":
-        shared = embedding(config.source_vocabulary_size, "embedding")
+        shared = embedding(target_size, "embedding", projects=True)
         return shared, shared, shared
     source = embedding(config.source_vocabulary_size, "source_embedding")
-    target = embedding(config.target_vocabulary_size, "target_embedding")
     if config.embeddings == "decoder":
+        target = embedding(target_size, "target_embedding", projects=True)
         return source, target, target
-    return source, target, embedding(config.target_vocabulary_size, "projection")
+    target = embedding(target_size, "target_embedding")
+    return source, target, embedding(target_size, "projection", projects=True)
 
 
 def source_embedding(model: keras.Model) -> TokenEmbedding:

@@ -147,8 +147,12 @@ def saved_model_interface(
             "length_penalty": search.length_penalty,
             "n_best": search.n_best,
             "max_extra": search.max_extra,
+            "max_factor": search.max_factor,
+            "max_length": search.max_length,
             "min_length": search.min_length,
             "no_repeat_ngram": search.no_repeat_ngram,
+            "allow_unknown": search.allow_unknown,
+            "suppress": list(search.suppress),
             "max_tokens": max_tokens,
         },
     }

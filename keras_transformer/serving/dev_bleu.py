@@ -43,6 +43,8 @@ def dev_bleu(
     """
     pairs = run.dev_pairs()[: settings.dev_sentences]
     if not pairs:
+        if settings.dev_sentences:
+            log("the run has no dev set: BLEU is not measured")
         return None
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     language = run.config.data.target

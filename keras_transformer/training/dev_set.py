@@ -60,7 +60,8 @@ class DevSet:
             self.tokenization = choose_tokenization(
                 config.data.target, self._references, config.train.bleu_tokenizer
             )
-        search = SearchConfig(beam=1, max_extra=config.search.max_extra)
+        limits = ("max_extra", "max_factor", "max_length", "allow_unknown", "suppress")
+        search = SearchConfig(beam=1, **{name: getattr(config.search, name) for name in limits})
         # A long dev sentence must not end the training; `prepared.dev` is cut too.
         data = dataclasses.replace(config.data, on_long="cut")
         self._translator = Translator(model, prepared.tokenizer, search, data)

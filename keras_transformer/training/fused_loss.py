@@ -39,6 +39,7 @@ def projected_loss(
     labels: tf.Tensor,
     smoothing: float,
     fixed_shapes: bool = False,
+    bias: Any = None,
 ) -> TokenLoss:
     """Project the features of real tokens to logits and sum up the loss.
 
@@ -49,9 +50,15 @@ def projected_loss(
         smoothing: e, probability mass spread evenly over the vocabulary.
         fixed_shapes: Whether all shapes must depend on input shapes only, as XLA requires.
             Padding is then projected too, with weight 0.
+        bias: (V,) bias of the logits, or None.
     """
     matrix = tf.cast(tf.convert_to_tensor(matrix), features.dtype)
     rows = tf.reshape(features, [-1, features.shape[-1]])  # (B * T, D)
+    if bias is not None:
+        # A bias is one more column of E, for a feature that is always 1: h Eᵀ + b = (h, 1) (E, b)ᵀ.
+        column = tf.cast(tf.convert_to_tensor(bias), features.dtype)[:, None]
+        matrix = tf.concat([matrix, column], axis=1)  # (V, D + 1)
+        rows = tf.pad(rows, [[0, 0], [0, 1]], constant_values=1)  # (B * T, D + 1)
     # Slices of int64 stay on a GPU; those of int32 are made on the host.
     flat = tf.cast(tf.reshape(labels, [-1]), tf.int64)  # (B * T,)
     real = flat != PAD

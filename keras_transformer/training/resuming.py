@@ -82,6 +82,11 @@ def _open_as_chief(
         stack.enter_context(run.locked())
         return run, prepared
     run = Run.open(path)
+    if not run.config.data.train:
+        raise RunError(
+            f"{path}: expected a run with training to resume, got one that was converted from "
+            f"another system; train a new run from its weights with --init_from {path}"
+        )
     config = with_vocabulary_of(run.config, config)
     check_resumable(run.config, config, accept_changes)
     run = dataclasses.replace(run, config=config)

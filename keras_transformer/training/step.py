@@ -87,9 +87,16 @@ class TranslationModel(DistributedModel):
             training: Whether dropout is applied.
         """
         features = self._features(inputs, training=training)  # (B, T, D)
-        matrix = transformer.projection(self).matrix
+        projection = transformer.projection(self)
         options = self._options
-        return projected_loss(features, matrix, labels, options.smoothing, fixed_shapes=options.jit)
+        return projected_loss(
+            features,
+            projection.matrix,
+            labels,
+            options.smoothing,
+            fixed_shapes=options.jit,
+            bias=projection.output_bias,
+        )
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Take an optimizer step, in replica context.

@@ -50,7 +50,7 @@ class AttentionView:
     forced: bool
     """Whether the translation was given; otherwise it is the result of the beam search."""
     source: tuple[Token, ...]
-    """S tokens, the end token last."""
+    """S tokens, the end token last unless ``data.source_end`` is false."""
     inputs: tuple[Token, ...]
     """T input tokens of the decoder, the start token first."""
     target: tuple[Token, ...]
@@ -189,7 +189,7 @@ def attention(
     Raises:
         TranslationError: A text is blank or too long.
     """
-    source = [*encode_source(translator, sentence), END]
+    source = encode_source(translator, sentence)
     given = None if target is None else [*encode_target(translator, target), END]
     tree = None
     if given is None or beam_tree:

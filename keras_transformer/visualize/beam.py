@@ -15,12 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
+from keras_transformer.inference.forbidden_tokens import forbidden_tokens
 from keras_transformer.inference.search.generate import generate
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW
 from keras_transformer.inference.search.step_function import as_steps
 from keras_transformer.inference.translator import Translator
-from keras_transformer.special_tokens import END, START
+from keras_transformer.special_tokens import START
 from keras_transformer.visualize.beam_drawing import draw
 from keras_transformer.visualize.search_record import RecordingSteps, SearchRecord
 from keras_transformer.visualize.sentence import encode_source
@@ -88,12 +89,12 @@ def beam_tree(
     Raises:
         TranslationError: The sentence is blank or too long.
     """
-    source = [*encode_source(translator, sentence), END]
+    source = encode_source(translator, sentence)
     return search_tree(translator, source, search or translator.search)
 
 
 def search_tree(translator: Translator, source: Sequence[int], search: SearchConfig) -> BeamTree:
-    """Return the hypothesis tree of source ids with END; see `beam_tree`."""
+    """Return the hypothesis tree of source tokens; see `beam_tree`."""
     beam = search.beam
     # Return all finished hypotheses; `required` keeps the stopping condition of the given search.
     all_finished = dataclasses.replace(
@@ -106,7 +107,14 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
         return RecordingSteps(as_steps(step, width), record), state
 
     required = tf.constant(min(search.n_best, beam))
-    found = generate(recorded_start, tf.constant([list(source)]), all_finished, required=required)
+    found = generate(
+        recorded_start,
+        tf.constant([list(source)]),
+        all_finished,
+        required=required,
+        forbidden=forbidden_tokens(search, translator.tokenizer.target),
+        source_end=translator.data.source_end,
+    )
     tree = _Tree(record, translator.tokenizer.target)
     hypotheses = []
     for ids, length, score, finished in zip(
@@ -125,7 +133,7 @@ def search_tree(translator: Translator, source: Sequence[int], search: SearchCon
 class _Tree:
     """Builder of a hypothesis tree, with nodes by path."""
 
-    def __init__(self, record: SearchRecord, tokenizer: SentencePiece) -> None:
+    def __init__(self, record: SearchRecord, tokenizer: LanguageTokenizer) -> None:
         self._tokenizer = tokenizer
         self._distributions: dict[TokenPath, np.ndarray] = {}
         root = Node(read_tokens(tokenizer, [START])[0], 1.0, 0.0)

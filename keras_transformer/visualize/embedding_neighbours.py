@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.inference.translation import TranslationError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
@@ -81,7 +81,7 @@ def neighbours(
     Raises:
         TranslationError: A word is blank.
     """
-    tokenizer: SentencePiece = getattr(translator.tokenizer, side)
+    tokenizer: LanguageTokenizer = getattr(translator.tokenizer, side)
     embedding = getattr(transformer, f"{side}_embedding")(translator.model)
     matrix = np.asarray(embedding.matrix, np.float32)  # (V, D)
     if words is None:
@@ -108,7 +108,7 @@ def neighbours(
     return Neighbours(tokens, nearest, "source and target" if shared else side)
 
 
-def frequent_tokens(tokenizer: SentencePiece, count: int) -> list[int]:
+def frequent_tokens(tokenizer: LanguageTokenizer, count: int) -> list[int]:
     """Return ids of frequent tokens with two letters or more.
 
     SentencePiece orders its vocabulary roughly by frequency: unigram models by probability, BPE by

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.visualize.tokens import Token, read_tokens
 
 
@@ -33,7 +33,7 @@ class NextTokens(NamedTuple):
 
 
 def read_next_tokens(
-    logits: np.ndarray, labels: Sequence[int], tokenizer: SentencePiece, top_k: int
+    logits: np.ndarray, labels: Sequence[int], tokenizer: LanguageTokenizer, top_k: int
 ) -> list[NextTokens]:
     """Return the distribution at each position.
 

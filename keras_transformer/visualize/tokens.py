@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 Kind = Literal["text", "punctuation", "byte", "special"]
@@ -32,7 +32,7 @@ class Token(NamedTuple):
     kind: Kind
 
 
-def read_tokens(tokenizer: SentencePiece, ids: Sequence[int]) -> tuple[Token, ...]:
+def read_tokens(tokenizer: LanguageTokenizer, ids: Sequence[int]) -> tuple[Token, ...]:
     """Return the tokens of ids, special ones included."""
     pieces = tokenizer.pieces(ids)
     return tuple(_token(number, piece) for number, piece in zip(ids, pieces, strict=True))

@@ -63,6 +63,16 @@ def test_preset_of_the_command_line_wins_over_that_of_the_file(recipe: Path) -> 
     assert config.model.d_ff == 300
 
 
+def test_a_list_of_texts_is_json() -> None:
+    words = ["--search.suppress", '[">>deu<<", "▁a b"]', "--search.max_factor=1.5"]
+    search = options(*words).config().search
+    assert (search.suppress, search.max_factor) == ((">>deu<<", "▁a b"), 1.5)
+    assert options("--search.suppress=[]").config().search.suppress == ()
+    for wrong in ("a", "[a]", '["a", 1]'):
+        with pytest.raises(UserError, match=r"suppress: expected a list of texts such as"):
+            options("--search.suppress", wrong)
+
+
 def test_default_preset_depends_on_the_corpus() -> None:
     assert options().config() == preset("demo")
     assert options("--data.train", "builtin:phrasebook").config() == preset("demo")

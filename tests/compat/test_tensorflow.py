@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -11,6 +12,7 @@ from keras_transformer.compat.tensorflow import (
     devices_without_autotune,
     saved_model_pb2,
     slurm_tasks,
+    static_table,
     types_pb2,
     without_autotune,
 )
@@ -63,3 +65,16 @@ def test_iterators_without_autotune_have_no_thread_that_tunes() -> None:
     [worker] = iter(strategy.distribute_datasets_from_function(lambda _: source))._iterators
     [device] = worker._iterator._device_iterators
     assert device._dataset.options().autotune.enabled is not False
+
+
+def test_the_resource_of_a_table_has_the_given_name() -> None:
+    table = static_table(tf.constant(["a"]), tf.constant([7]), 1, "words_of_a_test")
+    assert table.lookup(tf.constant(["a", "b"])).numpy().tolist() == [7, 1]
+
+    with tf.Graph().as_default() as graph:
+        static_table(tf.constant(["a"]), tf.constant([7]), 1, "words_of_a_test")
+    nodes = graph.as_graph_def().node
+    names = [node.attr["shared_name"].s for node in nodes if node.op == "HashTableV2"]
+    assert names == [b"words_of_a_test"]
+    keras.utils.set_random_seed(1)  # it removes the resources that belong to an operation
+    assert table.lookup(tf.constant(["a", "b"])).numpy().tolist() == [7, 1]

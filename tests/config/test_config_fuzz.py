@@ -12,6 +12,7 @@ import yaml
 from hypothesis import example
 from hypothesis import strategies as st
 
+from keras_transformer import field_types as field_kinds
 from keras_transformer import system
 from keras_transformer.cli.options import build_parser, load_config
 from keras_transformer.config import SECTIONS, Config, from_dict, to_dict
@@ -38,7 +39,8 @@ SCALARS = st.sampled_from(
      "'" + "x" * 9000 + "'",
      "!!int 1", "!!python/object:os.system 1", "!%0A 1", "! 1", "!!binary aGk=", "!!null x",
      "!!set {a}", "&a 1", "*a", "*none", "<<", "=", "٣", "１", "1 # c", "|\n  1", "- 1", "[1]",
-     "[]", "{}", "{a: 1}", "{? [1] : 2}", "[[[[]]]]", "\x07", "\u2028", "@", "`", "%", "?", "- - -"]
+     "[]", "[a, b]", '["a"]', "[~]", "{}", "{a: 1}", "{? [1] : 2}", "[[[[]]]]", "\x07", "\u2028",
+     "@", "`", "%", "?", "- - -"]
 )  # fmt: skip
 KEYS = st.sampled_from(
     [*SECTIONS, "preset", "modle", "run", "seed", "'a\\nb'", '"a\\nb"', '"\\e"',
@@ -87,7 +89,7 @@ def check_round_trip(config: Config, path: Path) -> None:
         values = getattr(config, section)
         for name, kind in field_types(SECTIONS[section]).items():
             value = getattr(values, name)
-            assert type(value) in (int, float, bool, str, type(None)), (name, kind)
+            assert type(value) in (int, float, bool, str, tuple, type(None)), (name, kind)
             assert not isinstance(value, float) or math.isfinite(value)
     system.write_text(path, write_config_text(to_dict(config)))
     assert from_dict(read_config_file(path)) == config
@@ -197,7 +199,13 @@ ANY = st.none() | st.booleans() | NUMBERS | TEXTS | st.binary(max_size=2) | st.l
 def of_kind(kind: Any) -> st.SearchStrategy[Any]:
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind)) | ANY
-    kinds = {bool: st.booleans(), int: st.integers(0, 2000), float: st.floats(0, 3), str: TEXTS}
+    kinds = {
+        bool: st.booleans(),
+        int: st.integers(0, 2000),
+        float: st.floats(0, 3),
+        str: TEXTS,
+        field_kinds.TEXTS: st.lists(TEXTS, max_size=3) | st.lists(TEXTS, max_size=3).map(tuple),
+    }
     return kinds.get(kind, ANY) | ANY
 
 

@@ -51,6 +51,7 @@ def test_dropout_and_the_kernel_of_attention_may_differ() -> None:
         ({"model": {"d_model": 256}}, "model.d_model: expected 128, got 256. The weights and"),
         ({"model": {"norm": "pre"}}, "model.norm: expected 'post', got 'pre'"),
         ({"data": {"algorithm": "bpe"}}, "data.algorithm: expected 'unigram', got 'bpe'"),
+        ({"data": {"source_end": False}}, "data.source_end: expected True, got False"),
         ({"data": {"vocabulary_size": 500}}, "come from runs/old: leave these options out"),
         (
             {"model": {"heads": 4}, "data": {"vocabulary_size": 500}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_data_of_another_configuration_are_refused(config: DataConfig, tmp_path:
 
     assert "data.vocabulary_size 300, got 301" in str(caught.value)
     assert "data.max_tokens 256, got 99" in str(caught.value)
+
+
+def test_a_field_that_an_earlier_version_did_not_have_has_its_default(
+    config: DataConfig, tmp_path: Path
+) -> None:
+    quietly(config, tmp_path / "run")
+    path = tmp_path / "run" / "data" / "fingerprint.json"
+    values = json.loads(path.read_text())
+    del values["data"]["source_end"]
+    path.write_text(json.dumps(values))
+
+    quietly(config, tmp_path / "run")
+    with pytest.raises(DataError, match=r"data\.source_end True, got False"):
+        quietly(dataclasses.replace(config, source_end=False), tmp_path / "run")
 
 
 def test_a_changed_corpus_file_is_refused(config: DataConfig, tmp_path: Path) -> None:

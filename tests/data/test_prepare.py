@@ -175,6 +175,23 @@ def test_a_pair_exactly_at_the_limits_is_kept(config: DataConfig) -> None:
     ]
 
 
+def test_lengths_of_sources_without_end(config: DataConfig) -> None:
+    limits = dataclasses.replace(config, max_tokens=10, max_ratio=2.0, source_end=False)
+
+    source, target = np.array([(10, 9), (10, 4), (11, 9), (10, 10), (4, 8), (0, 1)]).T
+    reasons = drop_reasons(source, target, limits)
+
+    # Tokens 10 and 10, 10 and 5; then 11 and 10, 10 and 11, 4 and 9.
+    assert reasons.tolist() == [
+        "",
+        "",
+        "longer than 10 tokens",
+        "longer than 10 tokens",
+        "with one side over 2 times the other",
+        "without any token on one side",
+    ]
+
+
 def test_long_dev_pairs_are_truncated_not_dropped(config: DataConfig, tmp_path: Path) -> None:
     long = " ".join("kpqrstuvwxyz" * 3)
     dev = [DEV[0], DEV[0], ("", "il"), (long, "k k"), ("same", "same")]
@@ -193,6 +210,13 @@ def test_long_dev_pairs_are_truncated_not_dropped(config: DataConfig, tmp_path: 
     assert report["dropped"] == {"blank on one side": 1}
     assert report["noted"]["cut to 20 tokens"] == 1
     assert report["first_lines"]["cut to 20 tokens"] == [4]
+
+    without = quietly(dataclasses.replace(strict, source_end=False), tmp_path / "without")
+    assert without.dev.source_lengths[2] == 20
+    assert without.dev.batch([2])["source"][0].tolist() == whole[:20]
+    assert without.report["train"]["source_tokens"] == prepared.report["train"][
+        "source_tokens"
+    ] - len(without.train)
 
 
 @pytest.mark.parametrize(

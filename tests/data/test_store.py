@@ -45,6 +45,28 @@ def test_a_batch_by_hand(prefix: Path) -> None:
     assert {array.dtype for array in batch.values()} == {np.dtype(np.int32)}
 
 
+def test_sources_without_end(prefix: Path) -> None:
+    """An empty source is END alone."""
+    write_store(prefix, PAIRS, source_end=False)
+    store = EncodedStore(prefix)
+
+    batch = store.batch([0, 1, 2], shape=(4, 4, 3))
+
+    assert store.source_lengths.tolist() == [3, 1, 1]
+    assert store.target_lengths.tolist() == [2, 3, 1]
+    assert batch["source"].tolist() == [[7, 8, 9, 0], [3, 0, 0, 0], [13, 0, 0, 0], [0, 0, 0, 0]]
+    assert batch["labels"].tolist() == [[10, 3, 0], [11, 12, 3], [3, 0, 0], [0, 0, 0]]
+    assert store.batch([0, 2])["source"].tolist() == [[7, 8, 9], [13, 0, 0]]
+
+
+def test_a_header_with_another_kind_of_end_is_refused(prefix: Path) -> None:
+    write_store(prefix, PAIRS, source_end=False)
+    header = prefix.with_name(f"{prefix.name}.json")
+    header.write_text(header.read_text().replace("false", '"no"'))
+    with pytest.raises(StoreError, match="header of an encoded store: source_end is 'no'"):
+        EncodedStore(prefix)
+
+
 def test_rows_and_columns_added_by_a_shape_are_padding(prefix: Path) -> None:
     write_store(prefix, PAIRS)
 

@@ -15,15 +15,9 @@ from hypothesis import strategies as st
 
 from keras_transformer.config import DataConfig
 from keras_transformer.data import tokenizer as module
-from keras_transformer.data.tokenizer import (
-    END,
-    PAD,
-    START,
-    UNKNOWN,
-    SentencePiece,
-    Tokenizer,
-    TokenizerError,
-)
+from keras_transformer.data.sentencepiece_tokenizer import SentencePiece
+from keras_transformer.data.tokenizer import Tokenizer, TokenizerError
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 
 SUBJECTS = ["I", "you", "the old man", "my sister", "a small dog", "nobody", "the teacher"]
 VERBS = ["love", "see", "wait for", "remember", "sing about", "walk to", "paint"]

@@ -42,8 +42,10 @@ SMALLER = {
     "evaluate": SHORT,
     "export": [*SHORT, "--dev_sentences", "2", "--max_bleu_loss", "100"],
     "score": [],
+    "convert": [],
     "visualize": SHORT,
 }
+FOREIGN_MODEL = Path(__file__).parents[1] / "convert" / "golden" / "marian" / "shared"
 PORTS = {"serve": "8501", "tensorboard": "6006"}
 
 
@@ -144,7 +146,12 @@ def small_corpus() -> list[str]:
 
 
 def make_missing(workspace: Workspace, name: str, words: list[str]) -> None:
-    """Make the run or the export that a command needs."""
+    """Make the run, the export or the foreign model that a command needs."""
+    if name == "convert":
+        folder = Path(words[0]).parts[0]
+        if not Path(folder).exists():
+            shutil.copytree(FOREIGN_MODEL, folder)
+        return
     for option in {"--run", "--compare_run", "--init_from"}.intersection(words):
         if option != "--run" or name != "train" or "--resume" in words:
             make_run(workspace, words[words.index(option) + 1])

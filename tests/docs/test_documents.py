@@ -35,7 +35,10 @@ REASONS = {
     "takes minutes",
 }
 LANGUAGES = {"sh", "python", "text", "yaml", "json", "proto"}
-ENTRY_POINTS = ("train", "translate", "evaluate", "score", "export", "serve", "lab", "visualize")
+ENTRY_POINTS = (
+    *("train", "translate", "evaluate", "score", "convert", "export", "serve", "lab"),
+    "visualize",
+)
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
 # Names that only look like fields.

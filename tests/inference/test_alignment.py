@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.inference.alignment import attention_matrix, links
+from keras_transformer.inference.alignment import Attention, attention_matrix, links
 
 LABELS = tf.constant([[7, 3], [3, 0]])
 
@@ -56,3 +56,20 @@ def test_links_by_hand():
 def test_without_words_there_are_no_links():
     assert links(WEIGHTS, [], [0]) == []
     assert links(WEIGHTS, [0], []) == []
+
+
+@pytest.mark.parametrize("source_ends", [True, False])
+@pytest.mark.parametrize("target_ends", [True, False])
+def test_pieces_without_the_end_token(source_ends, target_ends):
+    end = ("</s>",)
+    attention = Attention(
+        source=("a", "b", *end * source_ends),
+        target=("c", *end * target_ends),
+        weights=np.array([[0.2, 0.8, 0.0], [0.0, 0.0, 1.0]])[: 1 + target_ends, : 2 + source_ends],
+        source_words=(0, 1),
+        target_words=(0,),
+        source_ends=source_ends,
+        target_ends=target_ends,
+    )
+    assert (attention.source_pieces, attention.target_pieces) == (("a", "b"), ("c",))
+    assert attention.links == attention.piece_links == [(1, 0)]

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_transformer.config import DataConfig, SearchConfig
+from keras_transformer.config import ConfigError, DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.translator import Translation, TranslationError, Translator
 from keras_transformer.special_tokens import END, START
@@ -278,3 +278,34 @@ def test_a_tokenizer_of_another_model_is_refused(model, tokenizer):
     assert other.target.size != tokenizer.target.size
     with pytest.raises(TranslationError, match=r"expected target vocabulary size \d+"):
         Translator(model, other, SEARCH, DATA)
+
+
+@pytest.mark.slow
+def test_a_suppressed_piece_is_not_written(model, tokenizer, translator):
+    def pieces(own: Translator) -> tuple[str, ...]:
+        return own.translate(ENGLISH[:1], attention=True)[0].attention.target_pieces
+
+    first = pieces(translator)
+    search = dataclasses.replace(SEARCH, suppress=first[:1])
+    assert first[0] not in pieces(Translator(model, tokenizer, search, DATA))
+
+
+def test_an_unknown_piece_is_refused_by_name(model, tokenizer):
+    with pytest.raises(ConfigError, match=r"search\.suppress: .* got '>>xx<<'"):
+        Translator(model, tokenizer, dataclasses.replace(SEARCH, suppress=(">>xx<<",)), DATA)
+
+
+def test_without_a_source_end_the_model_reads_ids_alone(translator, tokenizer, sources, caplog):
+    data = dataclasses.replace(DATA, source_end=False)
+    (ids,) = tokenizer.source.encode(ENGLISH[:1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translator, "data", dataclasses.replace(data, max_tokens=len(ids)))
+        (blank, _) = translator.translate(["", ENGLISH[0]])
+        assert caplog.messages == []
+        patch.setattr(translator, "data", dataclasses.replace(data, max_tokens=len(ids) - 1))
+        translator.translate(ENGLISH[:1])
+    assert caplog.messages == [
+        f"line 1: {len(ids)} tokens, cut to {len(ids) - 1} (data.max_tokens)"
+    ]
+    assert blank.text == ""
+    assert [rows.tolist() for rows in sources] == [[ids], [ids[:-1]]]

@@ -14,10 +14,11 @@ import tensorflow as tf
 
 from keras_transformer import model
 from keras_transformer.config import ModelConfig
-from keras_transformer.config.model import Ablation, Norm, Positions
+from keras_transformer.config.model import Ablation, Activation, Norm, Positions
 from keras_transformer.model import components, transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
 from keras_transformer.model.sublayer import SublayerConnection
+from keras_transformer.model.variants.pre_norm import PreNormConnection
 
 PACKAGE = "keras_transformer"
 FOLDER = Path(model.__file__).parent
@@ -29,6 +30,7 @@ FOLDER = Path(model.__file__).parent
         (components.CONNECTIONS, Norm),
         (components.POSITIONAL_ENCODINGS, Positions),
         (components.SELF_ATTENTIONS, Positions),
+        (components.FEED_FORWARDS, Activation),
     ],
 )
 def test_every_name_of_the_configuration_has_a_component(table: Any, names: Any) -> None:
@@ -39,7 +41,6 @@ def test_every_ablation_has_one_component() -> None:
     tables: list[Any] = [
         components.ABLATED_CONNECTIONS,
         components.ABLATED_ATTENTIONS,
-        components.ABLATED_EMBEDDINGS,
         components.WITHOUT_FEED_FORWARD,
     ]
     names = [name for table in tables for name in table]
@@ -55,9 +56,9 @@ def test_defaults_are_the_paper_s() -> None:
             components.positional_encoding,
             components.self_attention,
             components.cross_attention,
-            functools.partial(components.feed_forward, part="encoder"),
-            functools.partial(components.feed_forward_connection, part="decoder"),
-            functools.partial(components.token_embedding, vocabulary_size=5),
+            functools.partial(components.feed_forward, side="encoder"),
+            functools.partial(components.feed_forward_connection, side="decoder"),
+            functools.partial(components.token_embedding, vocabulary_size=5, projects=True),
         )
     ]
     assert [kind.__name__ for kind in kinds] == [
@@ -102,6 +103,46 @@ def test_arguments_come_from_the_configuration() -> None:
     feed_forward = components.feed_forward(some, "encoder").get_config()
     assert {"d_model": 6, "d_ff": 7, "dropout": 0.3}.items() <= feed_forward.items()
     assert components.sublayer_connection(some).get_config()["dropout"] == 0.1
+
+
+def test_each_side_has_its_own_heads_widths_and_norms() -> None:
+    config = ModelConfig(
+        heads=8,
+        decoder_heads=4,
+        d_ff=7,
+        decoder_d_ff=5,
+        decoder_norm="pre",
+        final_norm="encoder",
+        layer_norm_epsilon=0.01,
+    )
+    encoder, decoder = config.side("encoder"), config.side("decoder")
+    assert [components.self_attention(side).heads for side in (encoder, decoder)] == [8, 4]
+    assert components.cross_attention(decoder).key_width == 512 // 4
+    assert components.feed_forward(decoder, "decoder").d_ff == 5
+    connections = [type(components.sublayer_connection(side)) for side in (encoder, decoder)]
+    assert connections == [SublayerConnection, PreNormConnection]
+    final = components.final_normalization(encoder)
+    assert final is not None
+    assert final.epsilon == 0.01
+    assert components.final_normalization(decoder) is None
+
+
+@pytest.mark.parametrize(
+    ("norm", "final_norm", "expected"),
+    [
+        ("post", "auto", (False, False)),
+        ("pre", "auto", (True, True)),
+        ("post", "both", (True, True)),
+        ("pre", "encoder", (True, False)),
+        ("post", "decoder", (False, True)),
+        ("pre", "none", (False, False)),
+    ],
+)
+def test_final_normalizations(norm: Any, final_norm: Any, expected: tuple[bool, bool]) -> None:
+    config = ModelConfig(norm=norm, final_norm=final_norm)
+    sides = config.side("encoder"), config.side("decoder")
+    found = tuple(components.final_normalization(side) is not None for side in sides)
+    assert found == expected
 
 
 class _NoResidual(SublayerConnection):

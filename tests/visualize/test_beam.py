@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.config import SearchConfig
+from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.inference.translator import Translator
 from keras_transformer.special_tokens import END
 from keras_transformer.visualize.beam import BeamTree, Node, search_tree
@@ -35,7 +35,9 @@ def scripted(beam: int, **search: Any) -> BeamTree:
         return step, tf.zeros([width * 1])
 
     pieces = Pieces("▁a", "▁b")
-    translator = SimpleNamespace(start=start, tokenizer=SimpleNamespace(target=pieces))
+    translator = SimpleNamespace(
+        start=start, tokenizer=SimpleNamespace(target=pieces), data=DataConfig()
+    )
     config = SearchConfig(beam=beam, max_extra=3, alpha=0.0, **search)
     return search_tree(cast(Translator, translator), [A, END], config)
 

@@ -6,14 +6,14 @@ from typing import cast
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.special_tokens import END
 from keras_transformer.visualize.next_tokens import read_next_tokens
 from tests.visualize.test_tokens import Pieces
 
 
 def test_probability_rank_and_candidates() -> None:
-    side = cast(SentencePiece, Pieces("▁a", "▁b"))
+    side = cast(LanguageTokenizer, Pieces("▁a", "▁b"))
     with np.errstate(divide="ignore"):
         logits = np.log([[0, 0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.9, 0.1, 0]]) + 7
 

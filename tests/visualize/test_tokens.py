@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
 from keras_transformer.visualize.tokens import is_separator, read_tokens
 
@@ -21,7 +21,7 @@ class Pieces:
 
 
 def test_marks_names_bytes_and_punctuation() -> None:
-    side = cast(SentencePiece, Pieces("▁dog", "s", "<0xE4>", "▁", "。", "</s>", "▁$5"))
+    side = cast(LanguageTokenizer, Pieces("▁dog", "s", "<0xE4>", "▁", "。", "</s>", "▁$5"))
 
     tokens = read_tokens(side, [START, 4, 5, 6, 7, 8, END, 9, 10, UNKNOWN, PAD])
 

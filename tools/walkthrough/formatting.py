@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.data.tokenizer import SentencePiece
+from keras_transformer.data.language_tokenizer import LanguageTokenizer
 from tools.generated_blocks import table
 
 SHOWN = 4
@@ -27,7 +27,7 @@ def vector(values: Any, digits: int = 3) -> str:
     return shown + (", …" if len(values) > SHOWN else "")
 
 
-def pieces(side: SentencePiece, ids: Iterable[int]) -> list[str]:
+def pieces(side: LanguageTokenizer, ids: Iterable[int]) -> list[str]:
     """Return the subword piece of each id as code."""
     return [f"`{piece}`" for piece in side.pieces(list(ids))]
 

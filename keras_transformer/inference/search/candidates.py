@@ -19,6 +19,9 @@ NO_TOKEN = -1
 
 # Columns of a block in ``top_k``: a size that divides the vocabulary saves a copy.
 _BLOCK_SIZES = range(48, 257)
+# Most forbidden ids that are compared with each candidate. For more, a pass over the vocabulary
+# hides them from the ranking.
+_MAX_COMPARED = 16
 # Assumed count if it is a tensor, whose value is unknown when traced.
 _USUAL_COUNT = 16
 
@@ -61,6 +64,12 @@ def next_tokens(
         log-probability of the others is ``NEG_INF``.
     """
     logits = tf.cast(logits, tf.float32)
+    masked = len(forbidden) > _MAX_COMPARED and logits.shape[-1] is not None
+    if masked:
+        hidden = np.zeros(logits.shape[-1], bool)
+        hidden[list(forbidden)] = True
+        order = tf.where(hidden, -np.inf, logits if order is None else order)
+        forbidden = ()
     needed = count + len(forbidden)
     if banned is not None:
         ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int64), axis=1)
@@ -71,7 +80,7 @@ def next_tokens(
         greatest = best[:, :1]
         likeliest = tokens[:, :1]
     else:
-        _, tokens = top_k(order, needed)
+        ranks, tokens = top_k(order, needed)
         best = tf.gather(logits, tokens, batch_dims=1)
         likeliest = tf.argmax(logits, axis=-1)[:, None]
         greatest = tf.gather(logits, likeliest, batch_dims=1)
@@ -81,6 +90,8 @@ def next_tokens(
     log_probabilities = tf.maximum(best - greatest - shift, NEG_INF)
     for token in forbidden:
         log_probabilities = tf.where(tokens == token, NEG_INF, log_probabilities)
+    if masked:
+        log_probabilities = tf.where(ranks > -np.inf, log_probabilities, NEG_INF)
     if banned is not None:
         is_banned = tf.reduce_any(tokens[:, :, None] == banned[:, None, :], axis=2)
         log_probabilities = tf.where(is_banned, NEG_INF, log_probabilities)

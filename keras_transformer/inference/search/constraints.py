@@ -19,7 +19,13 @@ from keras_transformer.inference.search.candidates import NO_TOKEN, Candidates, 
 from keras_transformer.special_tokens import PAD, START, UNKNOWN
 
 FORBIDDEN = (PAD, UNKNOWN, START)
-"""Tokens that are never part of a translation."""
+"""Tokens that are never part of a translation, unless the unknown token is allowed."""
+
+
+def special_tokens_forbidden(allow_unknown: bool) -> tuple[int, ...]:
+    """Return the special tokens that are never part of a translation."""
+    return tuple(token for token in FORBIDDEN if token != UNKNOWN or not allow_unknown)
+
 
 Constraint = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """``constraint(tokens (R, T) int64, position () int32) -> (R, J) int64``: the banned ids of

@@ -17,6 +17,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from keras_transformer.config import LengthPenalty
+from keras_transformer.config.search import FACTOR_STEPS, factor_steps
 from keras_transformer.inference.search import decoding_loop
 from keras_transformer.inference.search.autoregressive import AutoregressiveSearch, GreedySelector
 from keras_transformer.inference.search.beam import BeamSearch
@@ -35,21 +36,41 @@ _NO_CONSTRAINTS = Constraints()
 _MODEL_DISTRIBUTION = Sampling()
 
 
-def length_limits(source: tf.Tensor, max_extra: tf.Tensor | int) -> tf.Tensor:
-    """Return the paper's limit of output length (section 6.1): source length + ``max_extra``.
+def length_limits(
+    source: tf.Tensor,
+    max_extra: tf.Tensor | int,
+    *,
+    max_factor: float = 1.0,
+    max_length: int = 0,
+    source_end: bool = True,
+) -> tf.Tensor:
+    """Return the limits of output length, as ``SearchConfig.length_limit``.
 
-    Source length counts neither END nor padding; output length counts END, so that no output
-    is longer than its source by more than ``max_extra`` tokens.
+    By default they are the paper's (section 6.1): source length + ``max_extra``. Source length
+    counts neither END nor padding; output length counts END, so that no output is longer than
+    its source by more than ``max_extra`` tokens.
 
     Args:
-        source: (B, S) int32, each row ending in END and then padded.
+        source: (B, S) int32, rows of ``special_tokens.source_tokens``, padded.
         max_extra: Tokens; a number, or (B,) int32.
+        max_factor: Factor of the source length, rounded to a millionth.
+        max_length: Greatest limit; 0: none.
+        source_end: Whether each source ends in END; otherwise only empty ones do.
 
     Returns:
         (B,) int32: most tokens of each output, END counted.
     """
-    real = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1)
-    return real - 1 + max_extra
+    if source_end:
+        tokens = tf.reduce_sum(tf.cast(source != PAD, tf.int32), axis=1) - 1
+    else:
+        real = (source != PAD) & (source != END)
+        tokens = tf.reduce_sum(tf.cast(real, tf.int32), axis=1)
+    if max_factor == 1.0:
+        limits = tokens + max_extra
+    else:
+        scaled = tf.cast(tokens, tf.int64) * factor_steps(max_factor) // FACTOR_STEPS
+        limits = tf.maximum(tf.cast(scaled, tf.int32) + max_extra, 1)
+    return tf.minimum(limits, max_length) if max_length else limits
 
 
 def beam_search(

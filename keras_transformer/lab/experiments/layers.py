@@ -9,7 +9,9 @@ _ABLATION = "model.ablation"
 # Options that the recurrent model refuses.
 _NOT_RECURRENT = (
     *("norm", "heads", "d_key", "d_value", "d_ff", "attention_dropout", "feed_forward_dropout"),
-    *("positions", "max_positions", "attention", "ablation"),
+    *("positions", "max_positions", "attention", "ablation", "decoder_heads", "decoder_d_ff"),
+    *("activation", "attention_bias", "decoder_norm", "final_norm", "layer_norm_epsilon"),
+    *("position_layout", "position_rates", "first_position", "embedding_norm"),
 )
 # As in the preset rnn: about as many parameters as the baseline.
 _LSTM = dict.fromkeys((f"model.{name}" for name in _NOT_RECURRENT), Default()) | {
@@ -138,7 +140,7 @@ EXPERIMENTS = (
     Experiment(
         name="unscaled-embeddings",
         title="embeddings without the factor √d_model",
-        variants=(Variant("no √d_model", {_ABLATION: "unscaled_embeddings"}, "open"),),
+        variants=(Variant("no √d_model", {"model.scale_embeddings": False}, "open"),),
         boxes=("source embedding", "target embedding"),
         before="√d_model · E[token] + PE",
         after="E[token] + PE",

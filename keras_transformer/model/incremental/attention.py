@@ -1,17 +1,18 @@
 """Attention from one target position, with the weights of a `MultiHeadAttention` layer.
 
 Each sentence has W rows, all at the same position. Tensors that all steps share are computed
-once: the joint kernel with scaled queries, additive masks, the cross-attention cache.
+once: the joint projection with scaled queries, additive masks, the cross-attention cache.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_transformer.model.attention import MultiHeadAttention
 from keras_transformer.model.incremental.caches import KeysValues
+from keras_transformer.model.kernels.linear import project
 
 
 class StepContext(NamedTuple):
@@ -31,21 +32,33 @@ class StepContext(NamedTuple):
     """(B, H, W, S) float32, added to the scores of cross-attention."""
 
 
-def joint_kernel(layer: MultiHeadAttention) -> tf.Tensor:
-    """Concatenate query, key and value kernels: one product per step instead of three.
+class JointProjection(NamedTuple):
+    """Projection to scaled queries, keys and values in one product instead of three."""
 
-    Returns:
-        (D, H * (2 K + K')) in the layer's compute dtype, for scaled queries, keys and values.
-    """
-    query = tf.convert_to_tensor(layer.query_kernel) * layer.score_scale
-    kernels = [query, *map(tf.convert_to_tensor, (layer.key_kernel, layer.value_kernel))]
-    return tf.cast(tf.concat(kernels, axis=1), layer.compute_dtype)
+    kernel: tf.Tensor
+    """(D, H * (2 K + K')) in the layer's compute dtype."""
+    bias: tf.Tensor | None
+    """(H * (2 K + K'),), if the layer has biases."""
+
+
+def joint_projection(layer: MultiHeadAttention) -> JointProjection:
+    """Concatenate the query, key and value projections, with the scale of the scores in queries."""
+
+    def joint(query: Any, *others: Any) -> tf.Tensor:
+        scaled = tf.convert_to_tensor(query) * layer.score_scale
+        parts = [scaled, *map(tf.convert_to_tensor, others)]
+        return tf.cast(tf.concat(parts, axis=-1), layer.compute_dtype)
+
+    kernel = joint(layer.query_kernel, layer.key_kernel, layer.value_kernel)
+    if not layer.use_bias:
+        return JointProjection(kernel, None)
+    return JointProjection(kernel, joint(layer.query_bias, layer.key_bias, layer.value_bias))
 
 
 def self_attention_step(
     layer: MultiHeadAttention,
     x: tf.Tensor,
-    joint_kernel: tf.Tensor,
+    joint: JointProjection,
     cache: KeysValues,
     context: StepContext,
 ) -> tuple[tf.Tensor, KeysValues]:
@@ -54,14 +67,14 @@ def self_attention_step(
     Args:
         layer: The self-attention layer.
         x: (R, D), the W rows of a sentence adjacent.
-        joint_kernel: From `joint_kernel`.
+        joint: From `joint_projection`.
         cache: Rows of keys (B * H * C, W * K) and values (B * H * C, W * K').
         context: The step.
 
     Returns:
         (R, D), and the cache with the keys and values of this position.
     """
-    queries, new = _project_position(layer, x, joint_kernel, context)
+    queries, new = _project_position(layer, x, joint, context)
     # In place: a functional update would copy the whole cache to write one position.
     cache = KeysValues(
         *(
@@ -112,15 +125,14 @@ def cross_attention_step(
     Returns:
         (R, D).
     """
-    kernel = tf.cast(tf.convert_to_tensor(layer.query_kernel), x.dtype)
-    queries = tf.matmul(x, kernel) * layer.score_scale  # (R, H * K)
+    queries = project(x, layer.query_kernel, layer.query_bias) * layer.score_scale  # (R, H * K)
     # The W rows of a sentence attend to the same keys, like W positions.
     queries = _split_rows(queries, layer.heads, context.beam, layer.key_width)
     return _attend(layer, queries, cache, context.source_bias, keys_transposed=True)
 
 
 def _project_position(
-    layer: MultiHeadAttention, x: tf.Tensor, joint_kernel: tf.Tensor, context: StepContext
+    layer: MultiHeadAttention, x: tf.Tensor, joint: JointProjection, context: StepContext
 ) -> tuple[tf.Tensor, KeysValues]:
     """Project (R, D) to scaled queries and to new rows of the cache.
 
@@ -129,15 +141,15 @@ def _project_position(
     """
     heads, beam = layer.heads, context.beam
     widths = layer.key_width, layer.key_width, layer.value_width
-    joint = tf.matmul(x, joint_kernel)  # (R, H * (2 K + K'))
-    queries, keys, values = tf.split(joint, [heads * width for width in widths], axis=1)
-    parts = (
+    parts = project(x, joint.kernel, joint.bias)  # (R, H * (2 K + K'))
+    queries, keys, values = tf.split(parts, [heads * width for width in widths], axis=1)
+    encoded = (
         _encode_positions(layer, queries, context),
         _encode_positions(layer, keys, context),
         values,
     )
     queries, keys, values = (
-        _split_rows(part, heads, beam, width) for part, width in zip(parts, widths, strict=True)
+        _split_rows(part, heads, beam, width) for part, width in zip(encoded, widths, strict=True)
     )
     return queries, KeysValues(
         tf.reshape(keys, [-1, beam * layer.key_width]),
@@ -161,7 +173,7 @@ def _attend(
     """Attend with scaled queries, concatenate the heads and project.
 
     Args:
-        layer: Its output kernel is used.
+        layer: Its output projection is used.
         queries: (B, H, W, K), scaled.
         keys_values: Keys (B, H, S, K) and values (B, H, S, K').
         bias: (B, H, W, S) float32, added to the scores.
@@ -177,8 +189,8 @@ def _attend(
     context = tf.matmul(tf.cast(weights, queries.dtype), values)  # (B, H, W, K')
     if context.shape[2] != 1:
         context = _swap_axes(context)  # (B, W, H, K')
-    kernel = tf.cast(tf.convert_to_tensor(layer.output_kernel), context.dtype)
-    return tf.matmul(tf.reshape(context, [-1, kernel.shape[0]]), kernel)  # (R, D)
+    context = tf.reshape(context, [-1, layer.heads * layer.value_width])  # (R, H * K')
+    return project(context, layer.output_kernel, layer.output_bias)  # (R, D)
 
 
 def _split_rows(x: tf.Tensor, heads: int, beam: int, width: int) -> tf.Tensor:

@@ -10,19 +10,18 @@ import tensorflow as tf
 
 from keras_transformer.model.decoder import Decoder, DecoderLayer
 from keras_transformer.model.incremental import attention, caches
-from keras_transformer.model.incremental.attention import StepContext
+from keras_transformer.model.incremental.attention import JointProjection, StepContext
 from keras_transformer.model.incremental.caches import DecoderState, KeysValues
-from keras_transformer.model.incremental.interface import DecodingModel
+from keras_transformer.model.incremental.interface import DecodingModel, OutputProjection
 from keras_transformer.model.masks import padding_mask
 
 
 class PreparedWeights(NamedTuple):
     """Weights in the form that a step uses."""
 
-    joint_kernels: list[tf.Tensor]
-    """For each layer, the `attention.joint_kernel` of its self-attention."""
-    projection: tf.Tensor
-    """(D, V), the transposed output projection."""
+    joint_projections: list[JointProjection]
+    """For each layer, the `attention.joint_projection` of its self-attention."""
+    projection: OutputProjection
 
 
 class IncrementalDecoder(DecodingModel):
@@ -39,6 +38,7 @@ class IncrementalDecoder(DecodingModel):
         super().__init__(model)
         self._fixed = fixed
         self._decoder: Decoder = model.get_layer("decoder")
+        self._config = self._decoder.config.side("decoder")
 
     def start(self, source: tf.Tensor, beam: int = 1) -> tuple[DecodingStep, DecoderState]:
         """Encode the source.
@@ -63,7 +63,7 @@ class IncrementalDecoder(DecodingModel):
                 attention.cross_attention_cache(layer.cross_attention, memory, mask)
                 for layer in self._decoder.layers
             ],
-            tf.tile(caches.additive_mask(mask), [1, self._decoder.config.heads, beam, 1]),
+            tf.tile(caches.additive_mask(mask), [1, self._config.heads, beam, 1]),
         )
         weights = self._fixed_weights if self._fixed else self._prepare_weights()
         step = DecodingStep(
@@ -72,8 +72,8 @@ class IncrementalDecoder(DecodingModel):
         return step, state
 
     def _prepare_weights(self) -> PreparedWeights:
-        joint = [attention.joint_kernel(layer.self_attention) for layer in self._decoder.layers]
-        return PreparedWeights(joint, self.transposed_projection())
+        joint = [attention.joint_projection(layer.self_attention) for layer in self._decoder.layers]
+        return PreparedWeights(joint, self.output_projection())
 
     @functools.cached_property
     def _fixed_weights(self) -> PreparedWeights:
@@ -81,7 +81,7 @@ class IncrementalDecoder(DecodingModel):
             return self._prepare_weights()
 
     def _empty_caches(self, beam: int) -> list[KeysValues]:
-        config, dtype = self._decoder.config, self._decoder.compute_dtype
+        config, dtype = self._config, self._decoder.compute_dtype
         widths = config.key_width, config.value_width
         return [
             KeysValues(*(caches.empty_rows(beam * width, dtype) for width in widths))
@@ -110,8 +110,9 @@ class DecodingStep:
         self._positions = positions
         self._weights = weights
         self._beam = beam
-        self._heads = decoder.config.heads
-        self._score_bias = decoder.layers[0].self_attention.score_bias
+        self_attention = decoder.layers[0].self_attention
+        self._heads = self_attention.heads
+        self._score_bias = self_attention.score_bias
         self._has_score_bias = self._score_bias(tf.zeros([1, 1], tf.int32)) is not None
 
     def __call__(
@@ -127,7 +128,7 @@ class DecodingStep:
         updated = []
         for layer, joint, past, source in zip(
             self._decoder.layers,
-            self._weights.joint_kernels,
+            self._weights.joint_projections,
             state.self_attention,
             state.cross_attention,
             strict=True,
@@ -135,8 +136,7 @@ class DecodingStep:
             x, cache = _decode_layer(layer, x, joint, past, source, context)
             updated.append(cache)
         features = self._decoder.apply_final_norm(x)  # (R, D)
-        logits = tf.cast(tf.matmul(features, self._weights.projection), tf.float32)  # (R, V)
-        return logits, state._replace(self_attention=updated)
+        return self._weights.projection.logits(features), state._replace(self_attention=updated)
 
     def reorder(self, state: DecoderState, parents: tf.Tensor) -> DecoderState:
         """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""
@@ -163,7 +163,7 @@ class DecodingStep:
 def _decode_layer(
     layer: DecoderLayer,
     x: tf.Tensor,
-    joint_kernel: tf.Tensor,
+    joint: JointProjection,
     self_attention_cache: KeysValues,
     cross_attention_cache: KeysValues,
     context: StepContext,
@@ -174,7 +174,7 @@ def _decode_layer(
     def attend_to_past(y: tf.Tensor) -> tf.Tensor:
         nonlocal cache
         output, cache = attention.self_attention_step(
-            layer.self_attention, y, joint_kernel, self_attention_cache, context
+            layer.self_attention, y, joint, self_attention_cache, context
         )
         return output
 

@@ -9,13 +9,27 @@ Shapes: see `model`; W rows of each sentence, R rows (B * W).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
 
 from keras_transformer.model import transformer
 from keras_transformer.model.masks import padding_mask
+
+
+class OutputProjection(NamedTuple):
+    """Output projection in the form that a step uses."""
+
+    kernel: tf.Tensor
+    """(D, V), the transposed matrix in its compute dtype."""
+    bias: tf.Tensor | None
+    """(V,) float32, if the logits have a bias."""
+
+    def logits(self, features: tf.Tensor) -> tf.Tensor:
+        """Return the logits (R, V) float32 of features (R, D)."""
+        logits = tf.cast(tf.matmul(features, self.kernel), tf.float32)
+        return logits if self.bias is None else logits + self.bias
 
 
 class StepFunction(Protocol):
@@ -101,8 +115,13 @@ class DecodingModel(ABC):
         )
         return self._projection(features, reverse=True), weights
 
-    def transposed_projection(self) -> tf.Tensor:
-        """Return the transposed output projection (D, V) in its compute dtype."""
+    def output_projection(self) -> OutputProjection:
+        """Return the output projection, prepared for the steps of a search."""
+        layer = self._projection
         # One transposition takes less time than it saves in two products with few rows.
-        projection = tf.transpose(tf.convert_to_tensor(self._projection.matrix))
-        return tf.cast(projection, self._projection.compute_dtype)
+        kernel = tf.transpose(tf.convert_to_tensor(layer.matrix))
+        kernel = tf.cast(kernel, layer.compute_dtype)
+        if layer.output_bias is None:
+            return OutputProjection(kernel, None)
+        bias = tf.cast(tf.convert_to_tensor(layer.output_bias), tf.float32)
+        return OutputProjection(kernel, bias)

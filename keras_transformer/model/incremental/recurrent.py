@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.model.embedding import TokenEmbedding
-from keras_transformer.model.incremental.interface import DecodingModel
+from keras_transformer.model.incremental.interface import DecodingModel, OutputProjection
 from keras_transformer.model.masks import padding_mask
 from keras_transformer.model.variants.additive_attention import AttentionSource
 from keras_transformer.model.variants.recurrent import LstmState, RecurrentDecoder
@@ -35,8 +35,7 @@ class PreparedWeights(NamedTuple):
 
     attention_lstm_kernel: tf.Tensor
     """(3 D, 4 D), from `RecurrentDecoder.attention_lstm_kernel`."""
-    projection: tf.Tensor
-    """(D, V), the transposed output projection."""
+    projection: OutputProjection
 
 
 class RecurrentIncrementalDecoder(DecodingModel):
@@ -69,7 +68,7 @@ class RecurrentIncrementalDecoder(DecodingModel):
         return step, RecurrentState(layers, self._decoder.attention.source(memory, mask))
 
     def _prepare_weights(self) -> PreparedWeights:
-        return PreparedWeights(self._decoder.attention_lstm_kernel(), self.transposed_projection())
+        return PreparedWeights(self._decoder.attention_lstm_kernel(), self.output_projection())
 
     @functools.cached_property
     def _fixed_weights(self) -> PreparedWeights:
@@ -112,8 +111,7 @@ class RecurrentDecodingStep:
         for cell, previous in zip(decoder.cells[1:], state.layers[1:], strict=True):
             layers.append(LstmState(*cell(layers[-1].hidden, *previous)))
         features = decoder.output_layer(layers[-1].hidden, contexts, x)  # (R, D)
-        logits = tf.cast(tf.matmul(features, self._weights.projection), tf.float32)  # (R, V)
-        return logits, state._replace(layers=layers)
+        return self._weights.projection.logits(features), state._replace(layers=layers)
 
     def reorder(self, state: RecurrentState, parents: tf.Tensor) -> RecurrentState:
         """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""

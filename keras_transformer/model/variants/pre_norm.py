@@ -18,6 +18,7 @@ class PreNormConnection(SublayerConnection):
 
     Args:
         dropout: Dropout rate of the sub-layer's output.
+        epsilon: Added to the variance in the normalization.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 

@@ -1,4 +1,4 @@
-"""A run written for CTranslate2, with its SentencePiece models."""
+"""A run written for CTranslate2, with its tokenizers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import ctranslate2
 
 from keras_transformer.config import SearchConfig
+from keras_transformer.data.suppressed_tokens import suppressed_tokens
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.run import Run
 from keras_transformer.serving.ctranslate2 import spec
@@ -33,11 +34,14 @@ class CTranslate2Writer:
         self.bytes = width * self.parameters
         self.libraries: dict[str, str] = {"ctranslate2": ctranslate2.__version__}
         self._config = run.config.model
+        self._source_end = run.config.data.source_end
         self._dtype = dtype
-        self._positions = max(_POSITIONS, max_tokens + search.max_extra)
+        longest = search.length_limit(max_tokens - self._source_end)  # END does not count
+        self._positions = max(_POSITIONS, max_tokens, longest + 1)
         self._batch_tokens = search.batch_tokens
-        self._warnings = _warnings(search)
-        longest = max_tokens - 1 + search.max_extra  # END does not count
+        self._warnings = [*_penalty_warning(search), *_limit_warning(search, longest)]
+        target = self.tokenizer.target
+        suppressed = dict.fromkeys((PAD, START, *suppressed_tokens(search, target)))
         self._options = {
             "beam_size": search.beam,
             "length_penalty": search.alpha,
@@ -46,12 +50,12 @@ class CTranslate2Writer:
             "max_decoding_length": longest,
             "min_decoding_length": min(search.min_length, longest),  # the engine refuses more
             "no_repeat_ngram_size": search.no_repeat_ngram,
-            "disable_unk": True,
-            "suppress_sequences": [[name] for name in self.tokenizer.target.pieces([PAD, START])],
+            "disable_unk": not search.allow_unknown,
+            "suppress_sequences": [[name] for name in target.pieces(list(suppressed))],
         }
 
     def write(self, folder: Path, name: str, log: Log) -> None:
-        """Write the model and the SentencePiece models."""
+        """Write the model and the tokenizers."""
         for warning in self._warnings:
             log(f"warning: {warning}")
         self._save(folder, self._dtype)
@@ -74,7 +78,7 @@ class CTranslate2Writer:
             tokens, max_batch_size=self._batch_tokens, batch_type="tokens", **self._options
         )
         target = self.tokenizer.target
-        return [plain(target.join(result.hypotheses[0])) for result in results]
+        return [plain(target.join(result.hypotheses[0]), target) for result in results]
 
     def translate_float32(self, folder: Path, lines: list[str]) -> list[str]:
         """Translate with float32 weights, written into a temporary folder."""
@@ -84,13 +88,13 @@ class CTranslate2Writer:
 
     def _save(self, folder: Path, dtype: Precision) -> None:
         model_spec = spec.build_spec(
-            self._model, self._config, self.tokenizer, self._positions, dtype
+            self._model, self._config, self.tokenizer, self._positions, dtype, self._source_end
         )
         model_spec.save(str(folder))
 
 
-def _warnings(search: SearchConfig) -> list[str]:
-    """Return where CTranslate2 ranks hypotheses otherwise: its length penalty is n^alpha."""
+def _penalty_warning(search: SearchConfig) -> list[str]:
+    """Warn if CTranslate2 ranks hypotheses otherwise: its length penalty is n^alpha."""
     # With alpha 0 there is no penalty; a beam of 1 has nothing to rank.
     if search.length_penalty == "power" or search.alpha == 0 or search.beam == 1:
         return []
@@ -99,4 +103,15 @@ def _warnings(search: SearchConfig) -> list[str]:
         f"((5 + n) / 6)^{search.alpha:g}, CTranslate2 by n^{search.alpha:g}, which may rank "
         "hypotheses in another order; export with --search.length_penalty power and an alpha "
         "chosen for it, or with --search.alpha 0"
+    ]
+
+
+def _limit_warning(search: SearchConfig, longest: int) -> list[str]:
+    """Warn of limits by a factor: CTranslate2 has one limit, whatever the source length."""
+    if search.max_factor == 1 or search.length_limit(1) == longest:
+        return []
+    return [
+        f"longest output: the search of the run allows {search.max_factor:g} times the source "
+        f"length plus {search.max_extra} tokens, CTranslate2 {longest} for every source "
+        "(max_decoding_length); a hypothesis that does not end by itself becomes longer"
     ]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.config import SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
+from keras_transformer.inference.forbidden_tokens import forbidden_tokens
 from keras_transformer.serving.saved_model.graph_tokenizer import GraphTokenizer
 from keras_transformer.serving.saved_model.signatures import Outputs, Signatures
 from keras_transformer.serving.saved_model.weights import Weights
@@ -30,6 +31,10 @@ class ServedTranslator(tf.Module):
         tokenizer: Its tokenizer.
         search: Beam, length penalty, n_best, longest output, and tokens per chunk.
         max_tokens: Longest source, END counted.
+        source_end: ``data.source_end``: whether each source ends in END.
+
+    Raises:
+        ConfigError: A piece of ``search.suppress`` is not in the target vocabulary.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class ServedTranslator(tf.Module):
         tokenizer: Tokenizer,
         search: SearchConfig,
         max_tokens: int,
+        source_end: bool = True,
     ) -> None:
         super().__init__()
         self.weights = weights
@@ -46,7 +52,15 @@ class ServedTranslator(tf.Module):
         self.target = (
             self.source if tokenizer.joint else GraphTokenizer(tokenizer.target, max_tokens)
         )
-        functions = Signatures(model, weights, self.source, self.target, search)
+        functions = Signatures(
+            model,
+            weights,
+            self.source,
+            self.target,
+            search,
+            forbidden_tokens(search, tokenizer.target),
+            source_end,
+        )
 
         @tf.function(input_signature=[_texts("text")], autograph=False)
         def translate(text: tf.Tensor) -> Outputs:

@@ -8,7 +8,7 @@ search, N translations of `nbest`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -48,6 +48,8 @@ class Signatures:
         source: Tokenizer of the source language.
         target: Tokenizer of the target language.
         search: Beam search options; N is ``search.n_best``.
+        forbidden: Ids that are never generated.
+        source_end: ``data.source_end``: whether each source ends in END.
     """
 
     def __init__(
@@ -57,14 +59,17 @@ class Signatures:
         source: GraphTokenizer,
         target: GraphTokenizer,
         search: SearchConfig,
+        forbidden: Sequence[int],
+        source_end: bool = True,
     ) -> None:
         self._source = source
         self._target = target
         self._search = search
+        self._source_end = source_end
         vocabulary_size = model.output_shape[-1]
         self._rows = max(MAX_LOGITS // (search.beam * vocabulary_size), 1)
         self._scored_tokens = min(search.batch_tokens, MAX_LOGITS // vocabulary_size)
-        self._generate = _generate_function(model, weights, search)
+        self._generate = _generate_function(model, weights, search, forbidden, source_end)
         self._best = tf.function(
             self._best_of, input_signature=[_TEXTS, _FLOATS, _INTEGERS], autograph=False
         )
@@ -87,7 +92,7 @@ class Signatures:
         return self._best(text, alpha, tf.clip_by_value(max_extra, 0, self._search.max_extra))
 
     def _best_of(self, text: tf.Tensor, alpha: tf.Tensor, max_extra: tf.Tensor) -> Outputs:
-        encoded = self._source.encode(text)
+        encoded = self._source.encode(text, self._source_end)
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             source = _rows_of(encoded, rows)
@@ -105,7 +110,7 @@ class Signatures:
 
     def nbest(self, text: tf.Tensor) -> Outputs:
         """Return the best distinct translations of each text, (B,) string."""
-        encoded = self._source.encode(text)
+        encoded = self._source.encode(text, self._source_end)
         alpha, max_extra = self._defaults(text)
         count = self._search.n_best
 
@@ -123,7 +128,7 @@ class Signatures:
 
     def align(self, text: tf.Tensor) -> Outputs:
         """Translate each text, (B,) string, and return the attention."""
-        encoded = self._source.encode(text)
+        encoded = self._source.encode(text, self._source_end)
         alpha, max_extra = self._defaults(text)
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
@@ -151,7 +156,8 @@ class Signatures:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Outputs:
         """Return the forced score of each target for its source, both (B,) string."""
-        sources, targets = self._source.encode(source), self._target.encode(target)
+        sources = self._source.encode(source, self._source_end)
+        targets = self._target.encode(target)
 
         def compute(rows: tf.Tensor) -> list[tf.Tensor]:
             return [self._force(_rows_of(sources, rows), _rows_of(targets, rows))[0]]
@@ -181,7 +187,7 @@ class Signatures:
         encoded: Encoded,
         empty: list[tf.Tensor],
     ) -> list[tf.Tensor]:
-        lengths = tf.where(_blank(encoded), 0, encoded.lengths)
+        lengths = tf.where(encoded.blank, 0, encoded.lengths)
         return in_chunks(
             compute, lengths, tokens=self._search.batch_tokens, rows=self._rows, empty=empty
         )
@@ -191,7 +197,11 @@ class Signatures:
 
 
 def _generate_function(
-    model: keras.Model, weights: Weights, search: SearchConfig
+    model: keras.Model,
+    weights: Weights,
+    search: SearchConfig,
+    forbidden: Sequence[int],
+    source_end: bool,
 ) -> Callable[..., Hypotheses]:
     decoder = incremental_decoder(model)
 
@@ -209,6 +219,8 @@ def _generate_function(
                 alpha=alpha,
                 max_extra=max_extra,
                 required=required,
+                forbidden=forbidden,
+                source_end=source_end,
             )
 
     return search_ids
@@ -236,10 +248,6 @@ def _rows_of(encoded: Encoded, rows: tf.Tensor) -> tf.Tensor:
     return tf.gather(encoded.ids[:, :longest], rows)
 
 
-def _blank(encoded: Encoded) -> tf.Tensor:
-    return encoded.lengths == 1  # END alone
-
-
 def _truncated(encoded: Encoded, finished: tf.Tensor) -> tf.Tensor:
     """Return whether each text or translation was cut, (B,) bool."""
-    return ~_blank(encoded) & (encoded.cut | ~finished)
+    return ~encoded.blank & (encoded.cut | ~finished)

@@ -41,7 +41,10 @@ class SavedModelWriter:
         self.parameters: int = self._model.count_params()
         self.bytes = weights.bytes
         self.libraries: dict[str, str] = {}
-        self._module = ServedTranslator(network, weights, self.tokenizer, search, max_tokens)
+        source_end = run.config.data.source_end
+        self._module = ServedTranslator(
+            network, weights, self.tokenizer, search, max_tokens, source_end
+        )
         self._search = search
         self._max_tokens = max_tokens
         self._data = dataclasses.replace(run.config.data, on_long="cut")

@@ -12,9 +12,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_transformer.config import SearchConfig
 from keras_transformer.inference.search import strategies
 from keras_transformer.inference.search.hypotheses import Hypotheses
-from keras_transformer.special_tokens import END, PAD, START, UNKNOWN
+from keras_transformer.special_tokens import END, PAD, START, UNKNOWN, source_tokens
 
 KEYS = 10_007  # as those of a scripted model
 SPECIALS = {PAD, UNKNOWN, START}
@@ -485,3 +486,32 @@ def test_bad_options_are_refused(scripted, options, message):
 def test_length_limits_count_neither_end_nor_padding():
     source = tf.constant([[7, 8, 9, END], [7, END, PAD, PAD], [END, PAD, PAD, PAD]])
     assert strategies.length_limits(source, 50).numpy().tolist() == [53, 51, 50]
+
+
+def test_length_limits_without_end_count_all_tokens_but_that_of_an_empty_source():
+    source = tf.constant([[7, UNKNOWN, 9], [7, PAD, PAD], [END, PAD, PAD]])
+    found = strategies.length_limits(source, 50, source_end=False)
+    assert found.numpy().tolist() == [53, 51, 50]
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+@settings(max_examples=40, deadline=None)
+@given(
+    tokens=st.integers(0, 70),
+    factor=st.floats(0, 1000) | st.integers(0, 300).map(lambda n: n / 100),
+    extra=st.integers(1, 60),
+    length=st.integers(0, 90),
+)
+def test_length_limits_are_those_of_the_configuration(source_end, tokens, factor, extra, length):
+    search = SearchConfig(max_factor=factor, max_extra=extra, max_length=length)
+    source = tf.constant([source_tokens([7] * tokens, source_end)])
+    (limit,) = strategies.length_limits(
+        source, extra, max_factor=factor, max_length=length, source_end=source_end
+    ).numpy()
+    assert limit == search.length_limit(tokens)
+
+
+def test_length_limits_are_at_least_one():
+    source = tf.constant([[7, 7, 7, END]])
+    limits = strategies.length_limits(source, tf.constant([0]), max_factor=0.3)
+    assert limits.numpy().tolist() == [1]

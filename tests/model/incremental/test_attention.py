@@ -36,13 +36,23 @@ def _context(slots: int, rows: tf.Tensor, **fields: Any) -> StepContext:
     return StepContext(0, BEAM, tf.constant(slots), rows, **(biases | fields))
 
 
-def test_joint_kernel_scales_queries_only() -> None:
+def test_the_joint_projection_scales_queries_only() -> None:
     layer = _layer()
-    x = _normal(3, 6)
-    queries, keys, values = tf.split(x @ attention.joint_kernel(layer), [8, 8, 10], axis=1)
-    np.testing.assert_allclose(queries, x @ layer.query_kernel.value / 2.0, atol=1e-6)
-    np.testing.assert_allclose(keys, x @ layer.key_kernel.value, atol=1e-6)
-    np.testing.assert_allclose(values, x @ layer.value_kernel.value, atol=1e-6)
+    joint = attention.joint_projection(layer)
+    assert joint.bias is None
+    queries, keys, values = tf.split(joint.kernel, [8, 8, 10], axis=1)
+    np.testing.assert_allclose(queries, layer.query_kernel.value / 2.0)
+    np.testing.assert_array_equal(keys, layer.key_kernel.value)
+    np.testing.assert_array_equal(values, layer.value_kernel.value)
+
+
+def test_the_joint_projection_scales_the_bias_of_queries_too() -> None:
+    layer = MultiHeadAttention(6, HEADS, 4, 5, use_bias=True)
+    layer.build()
+    for number, bias in enumerate((layer.query_bias, layer.key_bias, layer.value_bias), 1):
+        bias.assign(tf.fill(bias.shape, 2.0 * number))
+    joint = attention.joint_projection(layer)
+    np.testing.assert_allclose(joint.bias, [1.0] * 8 + [4.0] * 8 + [6.0] * 10)
 
 
 def test_cross_attention_equals_the_layer() -> None:
@@ -77,7 +87,7 @@ def test_self_attention_equals_the_layer_and_writes_its_slot(kind: Any) -> None:
     bias = tf.tile(bias[None, None], [BATCH, HEADS, 1, 1])
     context = _context(BEAM, tf.range(BATCH * HEADS), self_bias=bias)
     found, cache = attention.self_attention_step(
-        layer, x, attention.joint_kernel(layer), KeysValues(*rows), context
+        layer, x, attention.joint_projection(layer), KeysValues(*rows), context
     )
     expected = layer(x[:, None], x[:, None])[:, 0]
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -14,6 +14,7 @@ from keras_transformer.config.model import Ablation
 from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from tests.support.model_options import cases
 
 NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
@@ -104,6 +105,28 @@ def test_steps_equal_the_full_pass_of_each_ablation(ablation: str, tiny_model: A
 )
 def test_steps_equal_the_full_pass_in_odd_shapes(options: dict[str, Any], tiny_model: Any) -> None:
     model = tiny_model(**options)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("fields", cases())
+def test_steps_equal_the_full_pass_with_each_option(
+    fields: dict[str, Any], tiny_model: Any
+) -> None:
+    model = tiny_model(**fields)
+    full = _full(model, SOURCE, TARGET)
+    np.testing.assert_allclose(
+        _stepped(model, SOURCE, TARGET), full, atol=2e-5 * np.abs(full).max()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_steps_equal_the_full_pass_with_biases_and_relative_positions(
+    positions: str, tiny_model: Any
+) -> None:
+    model = tiny_model(positions=positions, attention_bias=True, decoder_heads=4)
     np.testing.assert_allclose(
         _stepped(model, SOURCE, TARGET), _full(model, SOURCE, TARGET), atol=2e-5
     )

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DataConfig, ModelConfig, SearchConfig
-from keras_transformer.data.tokenizer import END, START, Tokenizer
+from keras_transformer.data.tokenizer import Tokenizer
 from keras_transformer.inference.plain_text import plain
 from keras_transformer.inference.search.constraints import FORBIDDEN
 from keras_transformer.inference.search.scoring import forced_log_probabilities, length_penalty
@@ -18,6 +18,8 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model import transformer
 from keras_transformer.presets import preset
 from keras_transformer.serving.settings import ExportError
+from keras_transformer.special_tokens import END, START
+from tests.support.model_options import ALL
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package is not installed")
 
@@ -35,6 +37,17 @@ GERMAN = [
 ]
 POSITIONS = 90
 SMALL = ModelConfig(encoder_layers=2, decoder_layers=3, d_model=16, heads=2, d_ff=32)
+ROTARY = {
+    "positions": "rotary",
+    "position_layout": "interleaved",
+    "position_rates": "paper",
+    "first_position": 0,
+    "activation": "gelu",
+    "norm": "pre",
+    "decoder_norm": "post",
+    "final_norm": "decoder",
+    "embeddings": "untied",
+}
 KINDS = {
     "the paper's": (SMALL, True),
     "Pre-LN": (dataclasses.replace(SMALL, norm="pre"), True),
@@ -51,8 +64,25 @@ KINDS = {
     "rotary": (dataclasses.replace(SMALL, norm="pre", positions="rotary"), True),
     "wide heads": (dataclasses.replace(SMALL, d_key=12, d_value=12), True),
     "characters": (SMALL, "char"),
+    "all options": (dataclasses.replace(SMALL, **ALL), True),
+    "all options, rotary": (dataclasses.replace(SMALL, **(ALL | ROTARY)), False),
+    "learned and normalized, GELU by tanh": (
+        dataclasses.replace(
+            SMALL,
+            activation="gelu_tanh",
+            positions="learned",
+            max_positions=20,
+            embedding_norm=True,
+        ),
+        True,
+    ),
+    "no final norms, GELU by sigmoid": (
+        dataclasses.replace(SMALL, activation="gelu_sigmoid", norm="pre", final_norm="none"),
+        True,
+    ),
 }
-
+QUICK = 8  # kinds that `test_forced_scores` checks in the quick suite
+SEARCHED = list(KINDS)[:9]  # search does not depend on the options of the others
 SLOW_KINDS = [
     pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "untied, learned"
 ]
@@ -74,8 +104,8 @@ def tokenizers() -> dict[bool | str, Tokenizer]:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(kind, marks=pytest.mark.slow) if kind == "characters" else kind
-        for kind in KINDS
+        pytest.param(kind, marks=pytest.mark.slow) if number >= QUICK else kind
+        for number, kind in enumerate(KINDS)
     ],
 )
 def pair(request, tokenizers, tmp_path_factory):
@@ -162,7 +192,7 @@ def both_searches(pair, beam: int):
             max_decoding_length=len(source) + search.max_extra,
             return_scores=True,
         )
-        text = plain(tokenizer.target.join(found.hypotheses[0]))
+        text = plain(tokenizer.target.join(found.hypotheses[0]), tokenizer.target)
         yield (expected.text, expected.score), (text, found.scores[0])
 
 
@@ -173,6 +203,7 @@ def test_greedy_search_finds_the_same(pair) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pair", SEARCHED, indirect=True)
 def test_a_beam_finds_the_same_or_less(pair) -> None:
     """CTranslate2 considers END only among the best W tokens, ours among the best 2 W."""
     for (text, score), theirs in both_searches(pair, 4):

@@ -92,6 +92,36 @@ def test_the_card_warns_of_another_length_penalty(small_run, fields, warned) -> 
     assert card["translate_batch"]["length_penalty"] == search.alpha
 
 
+@pytest.mark.parametrize(
+    ("fields", "longest", "warned"),
+    [
+        ({"max_factor": 2.0}, 2 * 59 + 4, True),
+        ({"max_factor": 2.0, "max_length": 70}, 70, True),
+        ({"max_factor": 0.0, "max_extra": 80}, 80, False),  # one limit for all sources
+        ({"max_length": 3}, 3, False),
+    ],
+)
+def test_the_card_warns_of_limits_by_a_factor(small_run, fields, longest, warned) -> None:
+    from keras_transformer.serving.ctranslate2.writer import CTranslate2Writer
+
+    search = dataclasses.replace(small_run.config.search, beam=1, **fields)
+    card = CTranslate2Writer(small_run, search, 60, "float32").interface()
+    assert card["translate_batch"]["max_decoding_length"] == longest
+    assert [f"CTranslate2 {longest} for every source" in line for line in card["warnings"]] == (
+        [True] * warned
+    )
+
+
+def test_tokens_of_the_card(small_run) -> None:
+    from keras_transformer.serving.ctranslate2.writer import CTranslate2Writer
+
+    (piece,) = small_run.tokenizer().target.pieces([300])
+    search = dataclasses.replace(small_run.config.search, allow_unknown=True, suppress=(piece,))
+    options = CTranslate2Writer(small_run, search, 60, "float32").interface()["translate_batch"]
+    assert options["disable_unk"] is False
+    assert options["suppress_sequences"] == [["<pad>"], ["<s>"], [piece]]
+
+
 def test_forbidden_tokens_are_not_written(small_run, tmp_path) -> None:
     """A model that prefers them does not write them with the options of the card."""
     shutil.copytree(small_run.path, tmp_path / "run")

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.config import SearchConfig
+from keras_transformer.config import ConfigError, SearchConfig
 from keras_transformer.inference.translator import Translator
+from keras_transformer.model import transformer
 from keras_transformer.serving.saved_model import lint
 from keras_transformer.serving.saved_model.compact import compact
 from keras_transformer.serving.saved_model.module import ServedTranslator
 from keras_transformer.serving.saved_model.weights import Weights
+from keras_transformer.special_tokens import END, UNKNOWN
 
 ODD = [
     "A dog runs over the green grass.",
@@ -241,3 +243,51 @@ def test_constraints_of_the_search(small_run, tmp_path) -> None:
     free = dataclasses.replace(search, min_length=0, no_repeat_ngram=0)
     without = Translator(model, tokenizer, free, config.data).translate(lines)
     assert [item.text for item in without] != [item.text for item in expected]
+
+
+@pytest.mark.slow
+def test_limits_and_tokens_of_the_search(small_run) -> None:
+    """A network that prefers the unknown token: it is written as SentencePiece does."""
+    model, tokenizer, data = small_run.model(), small_run.tokenizer(), small_run.config.data
+    table = transformer.projection(model).matrix
+    rows = table.numpy()
+    rows[UNKNOWN] = 3 * rows[END + 258]
+    table.assign(rows)
+    search = dataclasses.replace(
+        small_run.config.search,
+        n_best=3,
+        max_factor=0.5,
+        max_extra=6,
+        max_length=12,
+        allow_unknown=True,
+    )
+    plain = Translator(model, tokenizer, search, data).translate(ODD)
+    assert "⁇" in "".join(item.text for item in plain)
+    tokens = [
+        token for row in tokenizer.target.encode([item.text for item in plain]) for token in row
+    ]
+    frequent = sorted(set(tokens) - {UNKNOWN}, key=tokens.count)[-20:]  # more than are compared
+    search = dataclasses.replace(search, suppress=tokenizer.target.pieces(frequent))
+    module = ServedTranslator(model, Weights(model), tokenizer, search, 60)
+    expected = Translator(model, tokenizer, search, data).translate(ODD)
+    found = module.nbest(tf.constant(ODD))
+    for row, scores, item in zip(
+        found["translations"].numpy(), found["scores"].numpy(), expected, strict=True
+    ):
+        ours = [(item.text, item.score), *((a.text, a.score) for a in item.alternatives)]
+        assert [text.decode() for text in row[: len(ours)]] == [text for text, _ in ours]
+        np.testing.assert_allclose(scores[: len(ours)], [score for _, score in ours], atol=1e-4)
+    short = module.options(
+        tf.constant(["A dog runs."]), alpha=tf.constant([0.6]), max_extra=tf.constant([0])
+    )
+    lines = Translator(model, tokenizer, dataclasses.replace(search, max_extra=1), data).translate(
+        ["A dog runs."]
+    )
+    assert len(texts(short["translation"])[0]) <= len(lines[0].text)
+
+
+def test_an_unknown_piece_is_refused_before_tracing(small_run) -> None:
+    search = dataclasses.replace(small_run.config.search, suppress=("no such piece",))
+    model = small_run.model()
+    with pytest.raises(ConfigError, match="suppress: .* got 'no such piece'"):
+        ServedTranslator(model, Weights(model), small_run.tokenizer(), search, 60)

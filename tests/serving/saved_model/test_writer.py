@@ -68,8 +68,12 @@ def test_card(small_export, small_run) -> None:
         "length_penalty": "gnmt",
         "n_best": 3,
         "max_extra": 4,
+        "max_factor": 1.0,
+        "max_length": 0,
         "min_length": 0,
         "no_repeat_ngram": 0,
+        "allow_unknown": False,
+        "suppress": [],
         "max_tokens": 60,
     }
     assert card["parameters"] == small_run.model().count_params()

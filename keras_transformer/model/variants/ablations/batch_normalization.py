@@ -25,8 +25,13 @@ class BatchNormalization(keras.layers.Layer):
     mixed precision.
 
     Args:
+        epsilon: Added to the variance.
         kwargs: Arguments of `keras.layers.Layer`.
     """
+
+    def __init__(self, epsilon: float = EPSILON, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
 
     def build(self, shape: Any) -> None:
         def weight(name: str, initializer: str, trainable: bool = True) -> Any:
@@ -67,11 +72,14 @@ class BatchNormalization(keras.layers.Layer):
             rate = tf.where(count > 0, 1 - MOMENTUM, 0.0)
             self.moving_mean.assign(moving[0] + rate * (mean - moving[0]))
             self.moving_variance.assign(moving[1] + rate * (variance - moving[1]))
-        output = (x32 - mean) * tf.math.rsqrt(variance + EPSILON) * gamma + beta
+        output = (x32 - mean) * tf.math.rsqrt(variance + self.epsilon) * gamma + beta
         return tf.cast(output, self.compute_dtype)
 
     def compute_output_spec(self, x: Any, *_: Any, **__: Any) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"epsilon": self.epsilon}
 
 
 def _statistics(
@@ -94,10 +102,12 @@ class BatchNormalizationConnection(SublayerConnection):
 
     Args:
         dropout: Dropout rate of the sub-layer's output.
+        epsilon: Added to the variance in the normalization.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalization_class = BatchNormalization
+    def make_normalization(self) -> keras.layers.Layer:
+        return BatchNormalization(self.epsilon, dtype=self.dtype_policy)
 
     def call(
         self,

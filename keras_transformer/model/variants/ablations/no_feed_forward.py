@@ -33,10 +33,12 @@ class NoFeedForwardConnection(SublayerConnection):
 
     Args:
         dropout: Not used.
+        epsilon: Not used.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalization_class = keras.layers.Identity
+    def make_normalization(self) -> keras.layers.Layer:
+        return keras.layers.Identity(dtype=self.dtype_policy)
 
     def call(
         self,

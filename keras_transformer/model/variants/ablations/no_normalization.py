@@ -16,10 +16,12 @@ class NoNormalizationConnection(SublayerConnection):
 
     Args:
         dropout: Dropout rate of the sub-layer's output.
+        epsilon: Not used.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
-    normalization_class = keras.layers.Identity
+    def make_normalization(self) -> keras.layers.Layer:
+        return keras.layers.Identity(dtype=self.dtype_policy)
 
     def call(
         self,

@@ -16,6 +16,7 @@ class NoResidualConnection(SublayerConnection):
 
     Args:
         dropout: Dropout rate of the sub-layer's output.
+        epsilon: Added to the variance in the normalization.
         kwargs: Arguments of `keras.layers.Layer`.
     """
 
