@@ -102,4 +102,4 @@ def dataset(
         stream = stream.flat_map(deal)
     if repeat:  # otherwise each step would ask whether there is a batch
         stream = stream.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-    return without_autotune(stream.prefetch(2))
+    return without_autotune(stream.prefetch(2 * shards.count))

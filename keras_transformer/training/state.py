@@ -54,5 +54,5 @@ class TrainingState:
         The optimizer counts its updates. A skipped update is a step too, but not one of the
         learning rate schedule.
         """
-        skipped = self.loss_scale.skipped if self.loss_scale else 0
-        return int(self.optimizer.iterations.value) + int(skipped)
+        skipped = int(self.loss_scale.skipped.numpy()) if self.loss_scale else 0
+        return int(self.optimizer.iterations.value.numpy()) + skipped

@@ -138,16 +138,23 @@ class TranslationModel(DistributedModel):
         else:
             finite = tf.math.is_finite(norm) & tf.math.is_finite(sums.loss)
             valid &= finite
-            scale = tf.where(finite, scale, 0.0)
-            gradients = [tf.math.multiply_no_nan(each, scale) for each in gradients]
-            self.optimizer.apply_if(finite, gradients, self.trainable_variables)
-            results["loss_scale"] = tf.identity(self.loss_scale.scale)
-            results["skipped"] = tf.cast(self.loss_scale.update(finite), tf.float32)
+            results |= self._apply_if(finite, gradients, scale)
         for weight, total in zip(self.non_trainable_weights, statistics, strict=True):
             # The local copy of each replica, since all assign the same mean of their statistics.
             value = tf.where(valid, total / tokens, weight.value)
             tf.raw_ops.AssignVariableOp(resource=weight.value.handle, value=value)
         return results
+
+    def _apply_if(
+        self, finite: tf.Tensor, gradients: list[tf.Tensor], scale: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Apply gradients times ``scale`` if all are finite, and change the loss scale."""
+        scale = tf.where(finite, scale, 0.0)
+        gradients = [tf.math.multiply_no_nan(each, scale) for each in gradients]
+        self.optimizer.apply_if(finite, gradients, self.trainable_variables)
+        used = tf.identity(self.loss_scale.scale)
+        skipped = self.loss_scale.update(finite)
+        return {"loss_scale": used, "skipped": tf.cast(skipped, tf.float32)}
 
     def _loss_factor(self) -> tf.Tensor:
         """Return the factor of the loss in the backward pass, () float32."""
@@ -207,9 +214,8 @@ class TranslationModel(DistributedModel):
         """Return sums, gradients and statistics of one micro-batch.
 
         The gradients are dense and of the summed loss, times the loss scale if there is one. The
-        statistics are the updated values of
-        the weights that are not trainable, times the number of target tokens; the paper's model
-        has none.
+        statistics are the updated values of the weights that are not trainable, times the number
+        of target tokens; the paper's model has none.
         """
         updates = keras.StatelessScope()
         with dropout_seed(seed), updates, tf.GradientTape() as tape:
