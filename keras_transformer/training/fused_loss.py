@@ -23,7 +23,7 @@ from keras_transformer.special_tokens import PAD
 from keras_transformer.training.loss import TokenLoss
 
 # Rows projected at once. They bound the memory of logits and softmax at 2 * ROWS * V floats, and
-# are enough for efficient matrix products; a GPU needs more to be busy, for 2 GB with 37,000 tokens.
+# are enough for efficient matrix products. A GPU needs more: about 2 GB with 37,000 tokens.
 ROWS = 1024
 GPU_ROWS = 4096
 

@@ -179,6 +179,9 @@ class TranslationModel(DistributedModel):
                 compute = tf.function(compute, autograph=False, jit_compile=True)
             return compute(inputs, labels, seed)
 
+        with self._seed_device():
+            fold_in = tf.random.experimental.stateless_fold_in
+            seeds = tf.stack([fold_in(seed, i) for i in range(micro_batches)])  # (n, 2)
         rows = tf.shape(labels)[0]
         batch = inputs | {"labels": labels}
 
@@ -187,9 +190,7 @@ class TranslationModel(DistributedModel):
                 name: _trimmed(ids[i * rows // micro_batches : (i + 1) * rows // micro_batches])
                 for name, ids in batch.items()
             }
-            with self._seed_device():
-                own_seed = tf.random.experimental.stateless_fold_in(seed, i)
-            new = self._gradients(micro_batch, micro_batch.pop("labels"), own_seed)
+            new = self._gradients(micro_batch, micro_batch.pop("labels"), seeds[i])
             return i + 1, *tf.nest.map_structure(tf.add, totals, new)
 
         zeros, statistics = (

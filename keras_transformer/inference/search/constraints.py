@@ -65,9 +65,11 @@ class Constraints:
             end: The token that finishes a hypothesis.
         """
         lengths = tf.minimum(self.min_length, limits - 1) if self.min_length else None
+        # One column more, which the steps after the prefix read.
+        prefix = None if self.prefix is None else tf.pad(self.prefix, [[0, 0], [0, 1]])
         min_lengths, prefix = (
             None if values is None else tf.cast(tf.repeat(values, width, axis=0), tf.int64)
-            for values in (lengths, self.prefix)
+            for values in (lengths, prefix)
         )
         return BatchConstraints(self.forbidden, self.no_repeat_ngram, end, min_lengths, prefix)
 
@@ -82,7 +84,7 @@ class BatchConstraints:
     min_lengths: tf.Tensor | None
     """(R,) int64, minimum number of tokens before END."""
     prefix: tf.Tensor | None
-    """(R, P) int64."""
+    """(R, P + 1) int64, the last column ``PAD``."""
 
     def select(self, rows: tf.Tensor) -> BatchConstraints:
         """Return the constraints of some of the rows, (r,) int32."""
@@ -128,8 +130,8 @@ class BatchConstraints:
         """Return the next token of each row's prefix, (R,), ``PAD`` after its end."""
         if self.prefix is None:
             return None
-        last = tf.shape(self.prefix)[1]
-        return tf.gather(tf.pad(self.prefix, [[0, 0], [0, 1]]), tf.minimum(position, last), axis=1)
+        last = tf.shape(self.prefix)[1] - 1
+        return tf.gather(self.prefix, tf.minimum(position, last), axis=1)
 
 
 def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
