@@ -46,6 +46,9 @@ def parse() -> argparse.Namespace:
         "--formats", nargs="+", choices=peers.PEERS, default=list(peers.PEERS), metavar="FORMAT",
         help=f"of {', '.join(peers.PEERS)} (default: all)",
     )  # fmt: skip
+    parser.add_argument(
+        "--variants", nargs="+", metavar="MODEL", help="their models (default: all)"
+    )
     parser.add_argument("--golden", action="store_true", help="write the golden files, and stop")
     parser.add_argument("--models", type=Path, help="keep, or use again, the models in this folder")
     parser.add_argument(
@@ -57,19 +60,28 @@ def parse() -> argparse.Namespace:
         "--venvs", type=Path, default=ROOT / ".venv" / "peers",
         help="folder of the peers' environments (default: .venv/peers)",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument(
+        "--json", type=Path, help="file for all figures; it keeps those of other models"
+    )
     return parser.parse_args()
 
 
-def make(arguments: argparse.Namespace, place: Path, size: str) -> None:
-    """Let the peers make models that are not there yet."""
-    for name, variant in peers.selected(arguments.formats):
-        if size == "proof" and peers.answers_file(place, name, variant).is_file():
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            text = text_folder(place, name, variant) if size == "proof" else Path(folder)
-            peers.write_text(text, size, arguments.data)
-            peers.make(place, name, variant, size, text, arguments.venvs.resolve())
+def selected(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the format and variant of each model, in the order in which they can be made."""
+    models = [(name, one) for name in arguments.formats for one in peers.PEERS[name].variants]
+    order = list(peers.PEERS)
+    models.sort(key=lambda model: order.index(model[0]))
+    return [one for one in models if not arguments.variants or one[1] in arguments.variants]
+
+
+def make(arguments: argparse.Namespace, place: Path, size: str, name: str, variant: str) -> None:
+    """Let a peer make a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        if (name, variant) == peers.OWN:
+            proof.export_own(place, Path(folder))
+        text = text_folder(place, name, variant) if size == "proof" else Path(folder)
+        peers.write_text(text, size, arguments.data)
+        peers.make(place, name, variant, size, text, arguments.venvs.resolve())
 
 
 def text_folder(place: Path, name: str, variant: str) -> Path:
@@ -77,30 +89,50 @@ def text_folder(place: Path, name: str, variant: str) -> Path:
     return place / name / f"{variant}.text"
 
 
-def proofs(arguments: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
-    """Convert and compare each model."""
-    rows = []
-    for name, variant in peers.selected(arguments.formats):
-        with tempfile.TemporaryDirectory() as work:
-            text = text_folder(place, name, variant)
-            rows.append(proof.prove(place, name, variant, Path(work), text))
-        print(json.dumps(rows[-1], ensure_ascii=False), file=sys.stderr, flush=True)
-    return rows
+def prove(arguments: argparse.Namespace, place: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Make each model, convert it and compare; return the figures and the failures."""
+    rows, failures = [], []
+    for name, variant in selected(arguments):
+        try:
+            if not peers.answers_file(place, name, variant).is_file():
+                make(arguments, place, "proof", name, variant)
+            with tempfile.TemporaryDirectory() as work:
+                text = text_folder(place, name, variant)
+                row = proof.prove(place, name, variant, Path(work), text)
+        except SystemExit as error:  # the other models are compared all the same
+            failures.append(str(error))
+            print(error, file=sys.stderr, flush=True)
+            continue
+        rows.append(row)
+        print(json.dumps(row, ensure_ascii=False), file=sys.stderr, flush=True)
+        if arguments.json:
+            content = json.dumps(merged(arguments.json, rows), indent=1, ensure_ascii=False)
+            arguments.json.write_text(f"{content}\n", encoding="utf-8")
+    return rows, failures
+
+
+def merged(file: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a file with new ones in their places."""
+    old = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+    by_model = {(row["format"], row["variant"]): row for row in [*old, *rows]}
+    order = [(name, one) for name, peer in peers.PEERS.items() for one in peer.variants]
+    return [by_model[model] for model in order if model in by_model]
 
 
 def main() -> None:
     """Make models, compare, and print the table."""
     arguments = parse()
     if arguments.golden:
-        make(arguments, GOLDEN, "golden")
+        for name, variant in selected(arguments):
+            if (name, variant) != peers.OWN:
+                make(arguments, GOLDEN, "golden", name, variant)
         return
     with contextlib.ExitStack() as stack:
         place = arguments.models or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        make(arguments, place.resolve(), "proof")
-        rows = proofs(arguments, place.resolve())
+        rows, failures = prove(arguments, place.resolve())
     print(conversion_table.table(rows))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    if failures:
+        raise SystemExit(f"{len(failures)} models failed")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def talkative() -> Callable[[Any], Any]:
             # Gains and biases start from 1 and 0; matrices start at random, which must not count.
             weight.assign(weight + offset if len(weight.shape) == 1 else offset)
         # Mostly words rather than bytes, and END often enough.
-        (table,) = model.get_layer("projection").weights
+        table = model.get_layer("projection").matrix
         rows = table.numpy()
         rows[END + 1 : END + 257] = 0.0
         rows[END] *= 1.5

@@ -92,8 +92,48 @@ def test_missing_fields_come_from_the_base() -> None:
             {"model": {"d_model": 12, "heads": 4, "positions": "rotary"}},
             r"model\.d_key: expected an even width for rotary positions, got 3",
         ),
+        (
+            {"model": {"decoder_heads": 7}},
+            r"model\.d_model: expected a multiple of model\.decoder_heads \(7\), or .*, got 512",
+        ),
+        (
+            {"model": {"d_model": 12, "heads": 2, "decoder_heads": 4, "positions": "rotary"}},
+            r"model\.d_key: expected an even width for rotary positions, got 3",
+        ),
+        ({"model": {"activation": "swish"}}, r"model\.activation: expected one of relu, gelu, .*"),
+        (
+            {"model": {"layer_norm_epsilon": 0}},
+            r"model\.layer_norm_epsilon: expected 1e-12 to 0\.1",
+        ),
+        (
+            {"model": {"positions": "rotary", "first_position": 1}},
+            r"model\.first_position: expected 0, its default, for model\.positions rotary",
+        ),
+        (
+            {"model": {"positions": "learned", "position_layout": "halves"}},
+            r"model\.position_layout: expected 'interleaved', its default, .* got 'halves'",
+        ),
+        (
+            {"model": {"d_model": 9, "heads": 3, "position_layout": "halves"}},
+            r"model\.d_model: expected an even width of 4 or more for model\.position_layout",
+        ),
+        (
+            {"model": {"d_model": 2, "heads": 1, "position_rates": "tensor2tensor"}},
+            r"model\.d_model: expected an even width of 4 or more .*tensor2tensor, got 2",
+        ),
+        (
+            {"model": {"ablation": "no_normalization", "decoder_norm": "pre"}},
+            r"model\.decoder_norm: expected same or post with .*no_normalization, got 'pre'",
+        ),
+        (
+            {"model": {"ablation": "batch_normalization", "final_norm": "both"}},
+            r"model\.final_norm: expected auto with model\.ablation batch_normalization",
+        ),
+        (
+            {"model": {"architecture": "recurrent", "attention_bias": True}},
+            r"model\.attention_bias: expected False, its default, for .*recurrent.*, got True",
+        ),
         ({"model": {"source_vocabulary_size": 5}}, r"model\.embeddings: .*\(5 and 0\), got 'tied'"),
-        ({"data": {"joint": False}}, r"data\.joint: expected true for model\.embeddings tied"),
         (
             {"model": {"positions": "learned", "max_positions": 255}},
             r"model\.max_positions: expected at least data\.max_tokens \(256\).*, got 255",
@@ -102,7 +142,7 @@ def test_missing_fields_come_from_the_base() -> None:
             {"data": {"vocabulary_size": 299}},
             r"data\.vocabulary_size: expected 300 to 1000000, got 299",
         ),
-        ({"data": {"train": ""}}, r"data\.train: expected a non-empty text, got ''"),
+        ({"data": {"source": ""}}, r"data\.source: expected a non-empty text, got ''"),
         ({"data": {"max_ratio": 1.0}}, r"data\.max_ratio: expected 0 \(keep all\) or a number"),
         ({"data": {"on_long": "drop"}}, r"data\.on_long: expected one of cut, refuse"),
         ({"train": {"max_steps": 0}}, r"train\.max_steps: expected 1 to 1000000000, got 0"),
@@ -188,6 +228,20 @@ def test_head_widths_may_differ_from_model_width_over_heads() -> None:
 
     assert (model.key_width, model.value_width) == (16, 64)
     assert ModelConfig(d_model=100, heads=8, d_key=16, d_value=16).key_width == 16
+
+
+def test_each_side_has_its_own_heads_widths_and_norms() -> None:
+    model = config.ModelConfig(
+        decoder_heads=4, decoder_d_ff=100, decoder_norm="pre", final_norm="encoder"
+    )
+    encoder, decoder = model.side("encoder"), model.side("decoder")
+    assert (encoder.heads, encoder.key_width, encoder.d_ff) == (8, 64, 2048)
+    assert (decoder.heads, decoder.key_width, decoder.d_ff) == (4, 128, 100)
+    assert (encoder.norm, encoder.final_norm) == ("post", "both")
+    assert (decoder.norm, decoder.final_norm) == ("pre", "none")
+    assert encoder.side("encoder") == encoder
+    assert decoder.side("decoder") == decoder
+    assert config.ModelConfig().side("decoder") == config.ModelConfig()
 
 
 def test_a_configuration_cannot_be_changed() -> None:

@@ -21,7 +21,7 @@ import yaml
 from sentencepiece import sentencepiece_model_pb2
 
 from keras_transformer import formats
-from keras_transformer.config import Config, from_dict, to_dict
+from keras_transformer.config import Config, ConfigError, from_dict, to_dict
 from keras_transformer.data.errors import DataError
 from keras_transformer.formats import FormatError
 from keras_transformer.model import transformer
@@ -67,6 +67,13 @@ def run(created: Run, tmp_path: Path) -> Run:
 
 
 # Creating
+
+
+def test_a_suppressed_piece_that_is_unknown_is_refused(tmp_path: Path, config: Config) -> None:
+    search = dataclasses.replace(config.search, suppress=(">>xx<<",))
+    with pytest.raises(ConfigError, match=r"search\.suppress: .* got '>>xx<<'"):
+        create(tmp_path / "run", dataclasses.replace(config, search=search))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_new_run_describes_itself(tmp_path: Path, config: Config) -> None:

@@ -41,18 +41,19 @@ def _cells(row: dict[str, Any]) -> list[str]:
     first = [row["format"], row["variant"], ", ".join([row["peer"], *versions])]
     if "refused" in row:
         return [*first, "refused", *[""] * (len(HEADER) - len(first) - 1)]
-    before, after = row["dev_loss"]
-    served = row["served"]
+    beams = [f"{row['hypotheses']}, {row['common']}", f"{row['better']}, {row['worse']}"]
+    used = ["", ""]
+    if "served" in row:
+        before, after = row["dev_loss"]
+        used = ["{equal} of {sentences}".format(**row["served"]), f"{before:.3f}, {after:.3f}"]
     return [
         *first,
         f"{row['tokens']:,}",
         f"{row['worst_token']:.1e}",
         str(row["sources"]),
         f"{row['equal_greedy'] + row['ties']}, {row['ties']}",
-        f"{row['hypotheses']}, {row['common']}" if row["hypotheses"] else "",
-        f"{row['better']}, {row['worse']}" if row["hypotheses"] else "",
-        f"{served['equal']} of {served['sentences']}",
-        f"{before:.3f}, {after:.3f}",
+        *(beams if row["hypotheses"] else ["", ""]),
+        *used,
     ]
 
 

@@ -21,6 +21,7 @@ REQUIREMENTS = {
     "fairseq": [
         *("torch==2.13.0", "hydra-core==1.3.2", "omegaconf==2.3.0", "bitarray", "sacrebleu"),
         "scikit-learn",
+        "tqdm",
     ],
 }
 SOURCES = {"fairseq": "fairseq-fixed==0.12.3.1"}

@@ -2,11 +2,11 @@
 
 {
   "peer": ..., "variant": ..., "versions": {...},
-  "cut": whether the model reads tokens separated by spaces instead of text,
+  "words": whether the model reads words separated by spaces instead of text,
   "first_tokens": whether only first tokens can be compared,
   "search": {"beam", "alpha", "length_penalty", and the limit of tokens, END counted:
       "most", or "factor" times the source},
-  "sources": [...], "source_tokens": [[...], ...],
+  "sources": as the model reads them, "source_tokens": [[...], ...],
   "n_best": for each of the first sources a list of hypotheses, best first:
       {"tokens": without END, "log_probs": of each token and of END if it ended, "score", "ended"},
   "greedy": for each source {"tokens": without END, "text", "ended"}

@@ -29,6 +29,7 @@ TIE = 1e-3
 """Two tokens whose log-probabilities differ by less may change places."""
 BATCH = 32
 """Sentences translated together."""
+_SPACE = "\u2581"
 
 
 @dataclass
@@ -46,8 +47,10 @@ class Comparison:
     """Sources with equal greedy tokens."""
     ties: int = 0
     """Sources whose greedy tokens part where two tokens are equally probable."""
+    texts: int = 0
+    """Equal greedy tokens without the unknown token, which systems show differently."""
     equal_texts: int = 0
-    """Among equal greedy tokens, equal texts."""
+    """Those with equal texts."""
     hypotheses: int = 0
     """Hypotheses of the system that ended."""
     common: int = 0
@@ -78,14 +81,20 @@ class ConvertedRun:
             for side in sides
         ]
         self._end = [END] * self._config.data.source_end
+        # Pieces of byte-pair codes have the space behind a word.
+        self._space_behind = [
+            any(len(piece) > 1 and piece.endswith(_SPACE) for piece in ids) for ids in self._ids
+        ]
+        # FSMT marks the tokens that end a word, not the others.
+        self._word_ends = any("</w>" in token for row in found["source_tokens"] for token in row)
         self.sources = [[*ids, *self._end] for ids in self._encode()]
         """Ids of each source."""
 
-    def compare(self, search: bool = True) -> Comparison:
+    def compare(self, beams: bool = True) -> Comparison:
         """Compare everything.
 
         Args:
-            search: Compare greedy and beam search too.
+            beams: Compare beam search too.
         """
         result = Comparison(sources=len(self.sources))
         for ids, tokens in zip(self.sources, self._found["source_tokens"], strict=True):
@@ -93,10 +102,11 @@ class ConvertedRun:
             result.equal_sources += ids == [*own, *self._end]
         forced = self._functions(1, 1)
         self._compare_forced(forced, result)
-        if search and self._found.get("first_tokens"):
+        if self._found.get("first_tokens"):
             self._compare_first_tokens(forced, result)
-        elif search:
-            self._compare_greedy(forced, result)
+            return result
+        self._compare_greedy(forced, result)
+        if beams:
             self._compare_beams(result)
         return result
 
@@ -109,8 +119,11 @@ class ConvertedRun:
 
     def _name(self, side: int, token: str) -> str:
         """Return our piece for a token of the system; unknown ones stay as they are."""
-        ended = token.endswith("</w>")
-        forms = (token, f"\u2581{token}", token[:-4] if ended else f"{token}@@")
+        if self._word_ends:
+            token = token[:-4] if token.endswith("</w>") else f"{token}@@"
+        if self._space_behind[side]:
+            return token[:-2] if token.endswith("@@") else f"{token}{_SPACE}"
+        forms = (token, f"{_SPACE}{token}")
         return next((form for form in forms if form in self._ids[side]), token)
 
     def _id(self, side: int, token: str) -> int:
@@ -166,6 +179,9 @@ class ConvertedRun:
             wanted = self._labels(found)
             if own[: len(wanted)] == wanted:
                 result.equal_greedy += 1
+                if UNKNOWN in wanted:
+                    continue
+                result.texts += 1
                 text = self._tokenizer.target.decode([list(wanted)])[0]
                 result.equal_texts += " ".join(text.split()) == " ".join(found["text"].split())
                 continue

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Pairs = list[tuple[str, str]]
-CUT = 2_000
-"""Pairs that ``write_cut`` writes."""
+WORDS = 2_000
+"""Pairs that ``write_words`` writes."""
 
 _SUBJECTS = [
     ("The cat", "Die Katze"),
@@ -99,19 +99,19 @@ def write_pairs(folder: Path, split: str, pairs: Pairs) -> None:
         (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
 
 
-def write_cut(settings: dict[str, str], cut: Callable[[int, str], Sequence[str]]) -> None:
-    """Write the pairs as tokens, for models that read tokens: cut.SPLIT.source and .target.
+def write_words(settings: dict[str, str], words: Callable[[int, str], Sequence[str]]) -> None:
+    """Write the pairs for models that read words: words.SPLIT.source and .target.
 
     Args:
         settings: As in ``read_pairs``.
-        cut: From the side, 0 or 1, and a line to its tokens.
+        words: From the side, 0 or 1, and a line to its words.
     """
     for split in ("train", "test"):
         pairs = [
-            (" ".join(cut(0, source)), " ".join(cut(1, target)))
-            for source, target in read_pairs(settings, split)[:CUT]
+            (" ".join(words(0, source)), " ".join(words(1, target)))
+            for source, target in read_pairs(settings, split)[:WORDS]
         ]
-        write_pairs(Path(settings["text"]), f"cut.{split}", pairs)
+        write_pairs(Path(settings["text"]), f"words.{split}", pairs)
 
 
 def _lines(file: Path) -> list[str]:

@@ -1,9 +1,11 @@
 """CTranslate2 in the conversion proof: ``python ct2.py SETTINGS``.
 
-Asks a model that CTranslate2's own converter made. Variants:
+Asks a model that CTranslate2's own converter made, except for the last. Variants:
 
 - opennmt: of OpenNMT-tf's model shared; that script writes it
 - marian: of Marian's model shared
+- own: this package's export of a run that was converted from OpenNMT-tf's model shared; no
+  converter of CTranslate2 takes part
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ def main() -> None:
     models = []
     for name in names:
         # Those who serve such a model keep the SentencePiece files beside it.
-        (folder / name).write_bytes((origin / name).read_bytes())
+        if folder != origin:
+            (folder / name).write_bytes((origin / name).read_bytes())
         models.append(sentencepiece.SentencePieceProcessor(model_file=str(folder / name)))
     answers.write(Path(settings["answers"]), ask(settings, folder, models))
 

@@ -168,7 +168,7 @@ def ask(
             )
     return {
         "peer": "fairseq",
-        "cut": True,
+        "words": True,
         "variant": settings["variant"],
         "versions": {"fairseq-fixed": "0.12.3.1"} | answers.versions(["torch"]),
         "search": {"beam": beam, "alpha": ALPHA, "length_penalty": "power", "most": most},
@@ -212,9 +212,7 @@ def main() -> None:
         settings["rate"],
     )  # fmt: skip
     print(f"{settings['variant']}: loss {loss:.3f}", file=sys.stderr)
-    corpus.write_cut(
-        settings, lambda _, line: pieces.continued(pieces.apply_codes(pieces.spaced(line), codes))
-    )
+    corpus.write_words(settings, lambda _, line: pieces.spaced(line).split())
     state = save(settings, model, args, folder)
     loaded = build(args, own, target)
     # fairseq itself reads its older names.

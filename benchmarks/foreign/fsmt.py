@@ -42,11 +42,9 @@ def tokenizer_files(settings: dict[str, Any], folder: Path) -> list[list[list[st
         table = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *own])}
         text = json.dumps(table, ensure_ascii=False, indent=2)
         (folder / f"vocab-{name}.json").write_text(text, encoding="utf-8")
-    corpus.write_cut(
+    corpus.write_words(
         settings,
-        lambda side, line: pieces.apply_codes(
-            moses[side].tokenize(line, return_str=True, escape=True), codes
-        ),
+        lambda side, line: moses[side].tokenize(line, escape=True),
     )
     return rows
 
@@ -65,26 +63,13 @@ def logits(model: Any) -> torch_model.Logits:
     return call
 
 
-def main() -> None:
-    """Make, train, save, and ask."""
-    settings = json.loads(sys.argv[1])
-    torch.set_num_threads(1)
-    torch.manual_seed(settings["seed"])
-    folder, width = Path(settings["folder"]), settings["d_model"]
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = tokenizer_files(settings, folder)
-    tokenizer = FSMTTokenizer(
-        langs=list(LANGUAGES),
-        src_vocab_file=str(folder / "vocab-src.json"),
-        tgt_vocab_file=str(folder / "vocab-tgt.json"),
-        merges_file=str(folder / "merges.txt"),
-    )
-    target = {token: number for number, token in tokenizer.decoder.items()}
-    model = FSMTForConditionalGeneration(
+def build(width: int, source: int, target: int) -> Any:
+    """Return a model of some width and vocabulary sizes."""
+    return FSMTForConditionalGeneration(
         FSMTConfig(
             langs=list(LANGUAGES),
-            src_vocab_size=len(tokenizer.encoder),
-            tgt_vocab_size=len(target),
+            src_vocab_size=source,
+            tgt_vocab_size=target,
             d_model=width,
             encoder_layers=2,
             decoder_layers=1,
@@ -96,7 +81,25 @@ def main() -> None:
             dropout=0.0,
             init_std=0.05,
         )
-    ).train()
+    )
+
+
+def main() -> None:
+    """Make, train, save, and ask."""
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    torch.manual_seed(settings["seed"])
+    folder = Path(settings["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = tokenizer_files(settings, folder)
+    tokenizer = FSMTTokenizer(
+        langs=list(LANGUAGES),
+        src_vocab_file=str(folder / "vocab-src.json"),
+        tgt_vocab_file=str(folder / "vocab-tgt.json"),
+        merges_file=str(folder / "merges.txt"),
+    )
+    target = {token: number for number, token in tokenizer.decoder.items()}
+    model = build(settings["d_model"], len(tokenizer.encoder), len(target)).train()
     torch_model.perturb(model)
     pairs = [
         ([*map(tokenizer.encoder.__getitem__, a), END], [*map(target.__getitem__, b), END])
@@ -116,8 +119,11 @@ def main() -> None:
         return [tokenizer.decoder[number] for number in ids]
 
     found = transformers_search.ask(settings, loaded, logits(loaded), sources, tokenizer, tokens)
-    found["source_tokens"] = [tokenizer.tokenize(line) for line in sources]
-    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "cut": True, **found})
+    # Text as the network knows it: words of Moses' tokenizer.
+    for one in found["greedy"]:
+        one["text"] = "".join(one["tokens"]).replace("</w>", " ").strip()
+    found["sources"] = ["".join(row).replace("</w>", " ").strip() for row in found["source_tokens"]]
+    answers.write(Path(settings["answers"]), {"peer": "Hugging Face FSMT", "words": True, **found})
 
 
 if __name__ == "__main__":

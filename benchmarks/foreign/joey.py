@@ -34,6 +34,7 @@ from joeynmt.vocabulary import build_vocab  # noqa: E402
 
 UNK, PAD, START, END = 0, 1, 2, 3
 LANGUAGES = ("en", "de")
+ALPHA = 1.0
 
 
 def data_section(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def write_config(settings: dict[str, Any], folder: Path) -> None:
         part["layer_norm"] = variant
     tied = variant != "unset"
     decoder = json.loads(json.dumps(part)) | ({} if tied else {"num_layers": 1})
-    beam = {"beam_size": settings["beam"], "beam_alpha": 1.0}
+    beam = {"beam_size": settings["beam"], "beam_alpha": ALPHA}
     config = {
         "name": "small",
         "joeynmt_version": "2.3.0",
@@ -165,7 +166,6 @@ def ask(settings: dict[str, Any], folder: Path) -> answers.Answers:
     state = torch.load(folder / "best.ckpt", weights_only=True)["model_state"]
     model.load_state_dict(state)
     model.eval()
-    call, most, beam = logits(model), settings["most"], settings["beam"]
     pairs = corpus.read_pairs(settings, "test")[: settings["sentences"]]
     sources = [pair[0] for pair in pairs]
     if settings["variant"] != "pre":
@@ -174,51 +174,61 @@ def ask(settings: dict[str, Any], folder: Path) -> answers.Answers:
     for number, line in enumerate(sources):
         tokens = _tokens(tokenizers["en"], line)
         found["source_tokens"].append(tokens)
-        ids, lengths, _ = vocab.sentences_to_ids([tokens], bos=False, eos=True)
-        batch = Batch(
-            src=torch.tensor(ids),
-            src_length=torch.tensor(lengths),
-            src_prompt_mask=None,
-            trg=None,
-            trg_prompt_mask=None,
-            indices=torch.tensor([0]),
-            device=torch.device("cpu"),
-            pad_index=PAD,
-            eos_index=END,
-            is_train=False,
-        )
-        row = search(model, batch, most, 1, -1)[0][0].tolist()
-        own, ended = _cut(row)
+        batch = _batch(vocab.sentences_to_ids([tokens], bos=False, eos=True))
+        own, ended = _cut(search(model, batch, settings["most"], 1, -1)[0][0].tolist())
         words = [target._itos[one] for one in own[: len(own) - ended]]
         text = tokenizers["de"].post_process(list(words)) if words else ""
         found["greedy"].append(answers.greedy(words, text, ended))
-        if number >= settings["n_best_sentences"]:
-            continue
-        rows, scores, _ = search(model, batch, most, beam, 1.0, beam, return_prob="hyp")
-        # A list that is too short is filled up with one unknown token.
-        kept = [
-            (_cut(row), score)
-            for row, score in zip(rows.tolist(), scores[:, 0].tolist(), strict=True)
-        ]
-        kept = [((own, ended), score) for (own, ended), score in kept if ended or len(own) > 1]
-        forced = torch_model.forced(call, ids[0], [own for (own, _), _ in kept], START, PAD)
-        found["n_best"].append(
-            [
-                answers.hypothesis(
-                    [target._itos[one] for one in own[: len(own) - ended]], numbers, score, ended
-                )
-                for ((own, ended), score), numbers in zip(kept, forced, strict=True)
-            ]
-        )
+        if number < settings["n_best_sentences"]:
+            found["n_best"].append(_n_best(settings, model, batch, target._itos))
     return {
         "peer": "JoeyNMT",
-        "cut": settings["variant"] != "pre",
+        "words": settings["variant"] != "pre",
         "variant": settings["variant"],
         "versions": answers.versions(["joeynmt", "torch"]),
-        "search": {"beam": beam, "alpha": 1.0, "length_penalty": "gnmt", "most": most},
+        "search": {
+            "beam": settings["beam"],
+            "alpha": ALPHA,
+            "length_penalty": "gnmt",
+            "most": settings["most"],
+        },
         "sources": sources,
         **found,
     }
+
+
+def _batch(encoded: tuple[Any, Any, Any]) -> Any:
+    """Return the batch of one sentence, from its padded ids and lengths."""
+    ids, lengths, _ = encoded
+    return Batch(
+        src=torch.tensor(ids),
+        src_length=torch.tensor(lengths),
+        src_prompt_mask=None,
+        trg=None,
+        trg_prompt_mask=None,
+        indices=torch.tensor([0]),
+        device=torch.device("cpu"),
+        pad_index=PAD,
+        eos_index=END,
+        is_train=False,
+    )
+
+
+def _n_best(
+    settings: dict[str, Any], model: Any, batch: Any, names: list[str]
+) -> list[answers.Answers]:
+    """Return the n-best list of one sentence."""
+    beam = settings["beam"]
+    rows, scores, _ = search(model, batch, settings["most"], beam, ALPHA, beam, return_prob="hyp")
+    found = [(*_cut(row), score) for row, (score,) in zip(rows.tolist(), scores, strict=True)]
+    # A list that is too short is filled up with one unknown token.
+    found = [one for one in found if one[1] or len(one[0]) > 1]
+    ids = [own for own, _, _ in found]
+    forced = torch_model.forced(logits(model), batch.src[0].tolist(), ids, START, PAD)
+    return [
+        answers.hypothesis([names[one] for one in own[: len(own) - ended]], numbers, score, ended)
+        for (own, ended, score), numbers in zip(found, forced, strict=True)
+    ]
 
 
 def _cut(row: list[int]) -> tuple[list[int], bool]:
@@ -251,12 +261,16 @@ def main() -> None:
         settings["rate"],
     )  # fmt: skip
     print(f"{settings['variant']}: loss {loss:.3f}", file=sys.stderr)
-    corpus.write_cut(
-        settings, lambda side, line: _tokens(tokenizers[LANGUAGES[side]], prepared(line))
-    )
+    corpus.write_words(settings, lambda _, line: pieces.spaced(line).split())
     state = {"steps": settings["updates"], "model_state": model.state_dict()}
     torch.save({**state, "optimizer_state": {}, "best_ckpt_score": 0.0}, folder / "best.ckpt")
     answers.write(Path(settings["answers"]), ask(settings, folder))
+    if settings.get("short_tables"):
+        # The two tables of 5,000 sinusoids, which JoeyNMT computes, are most of a small file.
+        content = torch.load(folder / "best.ckpt", weights_only=True)
+        for name in ("encoder.pe.pe", "decoder.pe.pe"):
+            content["model_state"][name] = content["model_state"][name][:, :8].clone()
+        torch.save(content, folder / "best.ckpt")
 
 
 if __name__ == "__main__":

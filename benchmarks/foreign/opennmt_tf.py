@@ -193,15 +193,18 @@ def ask(
     for source, row in zip(few, search(settings, model, few), strict=True):
         kept = [one for one in row if one[0]]
         numbers = score(batch([source] * len(kept)), batch([words for words, _, _ in kept]))
-        found["n_best"].append(
-            [
-                answers.hypothesis(words, own[: len(words) + ended], total, ended)
-                for (words, total, ended), own in zip(kept, numbers.numpy().tolist(), strict=True)
-            ]
-        )
+        # OpenNMT-tf's search reports another log-probability for a hypothesis that changes its
+        # place in the beam after its end: that of the hypothesis that was there before.
+        own = [
+            answers.hypothesis(words, scores[: len(words) + ended], 0.0, ended)
+            for (words, _, ended), scores in zip(kept, numbers.numpy().tolist(), strict=True)
+        ]
+        for one in own:
+            one["score"] = round(sum(one["log_probs"]), answers.DIGITS)
+        found["n_best"].append(sorted(own, key=lambda one: -one["score"]))
     return {
         "peer": "OpenNMT-tf",
-        "cut": settings["variant"] == "separate",
+        "words": settings["variant"] == "separate",
         "variant": settings["variant"],
         "versions": answers.versions(["OpenNMT-tf", "tensorflow"]),
         "search": {
@@ -261,7 +264,7 @@ def main() -> None:
     checkpoint = opennmt.utils.checkpoint.Checkpoint(model, model_dir=str(folder))
     checkpoint.save(step=settings["updates"])
     greedy, beam = (restored(settings, folder, text, size) for size in (1, settings["beam"]))
-    corpus.write_cut(settings, lambda _, line: text.cut(line))
+    corpus.write_words(settings, lambda _, line: pieces.spaced(line).split())
     sources = [pair[0] for pair in corpus.read_pairs(settings, "test")][: settings["sentences"]]
     if settings["variant"] == "separate":
         sources = [pieces.spaced(line) for line in sources]

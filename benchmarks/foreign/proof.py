@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,8 @@ TUNING = {
 def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figures:
     """Convert a model and compare it with its own system.
 
+    The first model of a format is exported, served and fine-tuned too.
+
     Args:
         place: Folder of the models and the peers' numbers.
         name: Format.
@@ -63,7 +66,7 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
             raise SystemExit(f"{name} {variant}: expected a refusal, was converted")
         return figures | {"refused": done.stderr.strip().splitlines()[-1]}
     check(done, f"{name} {variant}: conversion")
-    figures["notes"] = done.stdout.strip().splitlines()
+    figures["notes"] = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
     file = str(peers.answers_file(place, name, variant))
     done = subprocess.run(
         [sys.executable, str(FOLDER / "comparison.py"), str(run), file],
@@ -71,8 +74,20 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     )  # fmt: skip
     check(done, f"{name} {variant}: comparison")
     figures |= json.loads(done.stdout.splitlines()[-1])
+    if variant != peer.variants[0]:
+        return figures
     figures["served"] = served(run, work, found)
-    return figures | tuned(run, work, text, cut=found.get("cut", False))
+    return figures | tuned(run, work, text, words=found.get("words", False))
+
+
+def export_own(place: Path, work: Path) -> None:
+    """Write the model ``peers.OWN``: convert OpenNMT-tf's model and export it to CTranslate2."""
+    run, export = work / "run", work / "export"
+    source = str(peers.model_folder(place, "opennmt_tf", "shared"))
+    check(command("keras_transformer.convert", source, "--run", str(run)), "conversion")
+    options = ["--run", str(run), "--to", str(export), "--format", "ctranslate2"]
+    check(command("keras_transformer.export", *options), "export")
+    shutil.copytree(export / "1", peers.model_folder(place, *peers.OWN))
 
 
 def command(module: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -109,11 +124,8 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
         "--search.beam", "1",
     )  # fmt: skip
     check(done, "export")
-    words = "words" in (run / "config.yaml").read_text(encoding="utf-8")
     lines = found["sources"][:SERVED]
     expected = [one["text"] for one in found["greedy"][:SERVED]]
-    if words:
-        lines = [" ".join(row) for row in found["source_tokens"][:SERVED]]
     requests = [
         json.dumps({"inputs": {"text": lines[first : first + 10]}})
         for first in range(0, len(lines), 10)
@@ -131,19 +143,19 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
     return {"sentences": len(texts), "equal": equal}
 
 
-def tuned(run: Path, work: Path, text: Path, cut: bool) -> Figures:
+def tuned(run: Path, work: Path, text: Path, words: bool) -> Figures:
     """Fine-tune the run for some updates.
 
     Args:
         run: The converted run.
         work: Folder for the corpus and the new run.
         text: Folder of the peers' text.
-        cut: Whether the model reads tokens, which the peer has left in ``text``.
+        words: Whether the model reads words, which the peer has left in ``text``.
 
     Returns:
         ``dev_loss``: nats per token of held-out text before and after.
     """
-    name = "cut." if cut else ""
+    name = "words." if words else ""
     data = work / "data"
     data.mkdir()
     for split, count in (("train", 2000), ("test", 200)):

@@ -62,7 +62,8 @@ def ask(
     found: answers.Answers = {"source_tokens": [], "n_best": [], "greedy": []}
     for number, line in enumerate(sources):
         source = tokenizer(line).input_ids
-        found["source_tokens"].append(tokenizer.convert_ids_to_tokens(source[:-1]))
+        # Ids would be named by the target vocabulary.
+        found["source_tokens"].append(tokenizer.tokenize(line))
         (best,) = generate(model, source, most, 1)
         text = tokenizer.decode(best.ids, skip_special_tokens=True)
         words = tokens(best.ids)[: len(best.ids) - best.ended]

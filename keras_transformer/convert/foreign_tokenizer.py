@@ -72,18 +72,21 @@ def from_sentencepiece(
     tags = language_tags(source.ids, models)
     if source is target:
         both = rewrite_models(models, source.ids, source.special, tags)
-        tokenizer = Tokenizer(*both.sides)
-        rows = [_rows(both, source)] * 2
+        tokenizer = Tokenizer(both.sides[0], both.sides[1])
+        source_rows = target_rows = _rows(both, source)
     else:
-        sides = [
-            rewrite_models([models[0]], source.ids, source.special, tags),
-            rewrite_models([models[1]], target.ids, target.special),
-        ]
-        tokenizer = Tokenizer(*(side.sides[0] for side in sides))
-        rows = [_rows(side, each) for side, each in zip(sides, (source, target), strict=True)]
-    notes = [_tags_note(tags)] if tags else []
-    settings = _settings(tokenizer, _algorithm(models[0]))
-    return ForeignTokenizer(tokenizer, *rows, _tokens(tokenizer, rows[1]), settings, notes)
+        first = rewrite_models([models[0]], source.ids, source.special, tags)
+        second = rewrite_models([models[1]], target.ids, target.special)
+        tokenizer = Tokenizer(first.sides[0], second.sides[0])
+        source_rows, target_rows = _rows(first, source), _rows(second, target)
+    return ForeignTokenizer(
+        tokenizer,
+        source_rows,
+        target_rows,
+        _tokens(tokenizer, target_rows),
+        _settings(tokenizer, _algorithm(models[0])),
+        [_tags_note(tags)] if tags else [],
+    )
 
 
 def from_words(
@@ -124,6 +127,29 @@ def from_words(
     settings = _settings(tokenizer, "words")
     tokens = _tokens(tokenizer, rows[-1])
     return ForeignTokenizer(tokenizer, rows[0], rows[-1], tokens, settings, notes)
+
+
+def from_rewritten(
+    models: tuple[RewrittenModels, RewrittenModels], source: Vocabulary, target: Vocabulary
+) -> ForeignTokenizer:
+    """Return a tokenizer of SentencePiece models of BPE that have the vocabularies' ids already.
+
+    Args:
+        models: The models of source and target, each with one side.
+        source: The source vocabulary.
+        target: The target vocabulary.
+    """
+    from keras_transformer.data.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(models[0].sides[0], models[1].sides[0])
+    rows = _rows(models[1], target)
+    return ForeignTokenizer(
+        tokenizer,
+        _rows(models[0], source),
+        rows,
+        _tokens(tokenizer, rows),
+        _settings(tokenizer, "bpe"),
+    )
 
 
 def _rows(models: RewrittenModels, vocabulary: Vocabulary) -> VocabularyRows:

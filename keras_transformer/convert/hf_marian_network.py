@@ -63,7 +63,7 @@ class HfMarianNetwork:
                     f"{file}: {name}: expected {value!r}, as MarianMT computes, got "
                     f"{config[name]!r}"
                 )
-        activation = config.get("activation_function", "gelu")
+        activation = str(config.get("activation_function", "gelu"))
         if activation not in _ACTIVATIONS:
             raise ConvertError(
                 f"{file}: activation_function: expected one of {', '.join(_ACTIVATIONS)}, got "

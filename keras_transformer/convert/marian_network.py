@@ -129,7 +129,7 @@ class MarianNetwork:
         Raises:
             ConvertError: The activation cannot be converted.
         """
-        activation = self._get("transformer-ffn-activation", "swish")
+        activation = str(self._get("transformer-ffn-activation", "swish"))
         if activation not in _ACTIVATIONS:
             raise ConvertError(
                 f"{self._file}: transformer-ffn-activation: expected "

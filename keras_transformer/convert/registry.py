@@ -12,7 +12,7 @@ from keras_transformer.convert.readers import json_file
 from keras_transformer.convert.settings import ConvertSettings
 from keras_transformer.validation import unknown_message
 
-NAMES = ("marian", "hf_marian")
+NAMES = ("marian", "hf_marian", "fairseq", "fsmt", "opennmt_tf", "joeynmt", "ctranslate2")
 """Values of ``--from``; each is a module in ``formats/``."""
 
 _LISTED = 8  # entries of a folder in a message

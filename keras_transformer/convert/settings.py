@@ -38,9 +38,15 @@ class ConvertSettings:
     """opennmt_tf: activation of the feed-forward network (model.activation), where the files do
     not hold it."""
     source_vocabulary: str = ""
-    """opennmt_tf: file of the source vocabulary, where it is not beside the checkpoint."""
+    """marian, fairseq, opennmt_tf: file of the source vocabulary, if it is not beside the model."""
     target_vocabulary: str = ""
-    """opennmt_tf: file of the target vocabulary, where it is not beside the checkpoint."""
+    """marian, fairseq, opennmt_tf: file of the target vocabulary, if it is not beside the model."""
+    source_end: Literal["", "yes", "no"] = ""
+    """opennmt_tf: whether sources end with the end token, where the files do not say it. Left out:
+    as OpenNMT-tf by default, no."""
+    dequantize: bool = False
+    """ctranslate2: convert int8 or int16 weights, which are rounded ones of the trained model, to
+    floating-point numbers."""
 
     def __post_init__(self) -> None:
         check_fields(self)

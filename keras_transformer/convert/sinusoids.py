@@ -41,8 +41,10 @@ def find_rates(table: np.ndarray, file: object, name: str, first: int = 0) -> st
     Raises:
         ConvertError: The table holds other numbers.
     """
+    positions, d_model = table.shape
     for rates in ("paper", "tensor2tensor"):
-        if np.allclose(table, sinusoids(*table.shape, rates, first), rtol=0, atol=_TOLERANCE):
+        expected = sinusoids(positions, d_model, rates, first)
+        if np.allclose(table, expected, rtol=0, atol=_TOLERANCE):
             return rates
     raise ConvertError(
         f"{file}: {name}: expected sinusoids, sines before cosines, got other numbers"

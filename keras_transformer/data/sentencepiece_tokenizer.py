@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -42,9 +42,9 @@ class SentencePiece:
         TokenizerError: Not a model, or a model with other special ids.
     """
 
-    suffix = ".model"
+    suffix: ClassVar[str] = ".model"
     """Ending of the file."""
-    space_mark = "\u2581"
+    space_mark: ClassVar[str] = "\u2581"
     """Mark of a space in pieces; byte pieces can spell it in a text."""
 
     def __init__(self, proto: bytes, name: str = "tokenizer model") -> None:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.config import DataConfig
 from keras_transformer.data.errors import TokenizerError
@@ -44,9 +44,9 @@ class Words:
             a special token.
     """
 
-    suffix = ".words"
+    suffix: ClassVar[str] = ".words"
     """Ending of the file."""
-    space_mark = ""
+    space_mark: ClassVar[str] = ""
     """Words have no mark of a space: U+2581 in a word stays."""
 
     def __init__(

@@ -109,15 +109,16 @@ def neighbours(
 
 
 def frequent_tokens(tokenizer: LanguageTokenizer, count: int) -> list[int]:
-    """Return ids of frequent tokens with two letters or more.
+    """Return ids of frequent tokens with two letters or more, or of any if there are no such.
 
-    SentencePiece orders its vocabulary roughly by frequency: unigram models by probability, BPE by
-    the order of the merges.
+    Vocabularies are ordered roughly by frequency: unigram models by probability, BPE by the order
+    of the merges.
     """
     ids = range(END + 1, tokenizer.size)
     tokens = read_tokens(tokenizer, ids)
-    return [
+    words = [
         number
         for number, token in zip(ids, tokens, strict=True)
         if token.kind == "text" and len(token.spoken) > 1 and token.spoken.isalpha()
-    ][:count]
+    ]
+    return (words or list(ids))[:count]  # a model of characters has no words

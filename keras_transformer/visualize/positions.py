@@ -14,6 +14,8 @@ from keras_transformer.model.positions import (
     PositionalEncoding,
     sinusoidal_encoding,
 )
+from keras_transformer.model.variants.embedding_norm import NormalizedPositionalEncoding
+from keras_transformer.model.variants.sinusoids import AlternativeSinusoidalEncoding
 from keras_transformer.visualize.fonts import use_fonts
 from keras_transformer.visualize.heatmaps import Picture
 
@@ -60,12 +62,17 @@ def positions_figure(
 
 
 def model_positions_figure(model: keras.Model) -> Picture:
-    """Draw the positional encoding of a model: its own table if it is learned, else sinusoids."""
+    """Draw the positional encoding of a model: its own if it adds one, else the paper's."""
     layers = {layer.name: layer for layer in model.layers}
     layer = layers.get("source_positions")
+    if isinstance(layer, NormalizedPositionalEncoding):
+        layer = layer.encoding
     if isinstance(layer, LearnedPositionalEncoding):
         return positions_figure(table=np.asarray(layer.table))
     embedding = transformer.source_embedding(model)
+    if isinstance(layer, AlternativeSinusoidalEncoding):
+        table = layer.add_encoding(np.zeros([1, 100, embedding.d_model], np.float32), 0)[0]
+        return positions_figure(table=np.asarray(table), name="sinusoidal\n(of this model)")
     if type(layer) is PositionalEncoding:
         return positions_figure(embedding.d_model)
     name = "sinusoidal\n(of the paper; this model adds none)"

@@ -53,8 +53,8 @@ def test_pairs_are_read_as_they_were_written(modules: Any, tmp_path: Path) -> No
     settings = {"text": str(tmp_path)}
     assert corpus.read_pairs(settings, "train") == pairs
     corpus.write_pairs(tmp_path, "test", pairs[:1])
-    corpus.write_cut(settings, lambda side, line: [str(side), *line])
-    assert (tmp_path / "cut.train.target").read_text(encoding="utf-8") == "1 Ä .\n1 ß !\n"
+    corpus.write_words(settings, lambda side, line: [str(side), *line])
+    assert (tmp_path / "words.train.target").read_text(encoding="utf-8") == "1 Ä .\n1 ß !\n"
 
 
 def test_answers_are_json_and_complete(modules: Any, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_join_takes_words() -> None:
     assert WORDS.join(["lo@@", "wer", "none", "</s>"]) == "lower <unk>"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=4))
 def test_graph_and_python_agree_on_any_text(graph, texts: list[str]) -> None:
     words = " \u2003".join(WORDS.pieces(range(4, WORDS.size)))

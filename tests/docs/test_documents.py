@@ -42,7 +42,7 @@ ENTRY_POINTS = (
 # Other programs' options that the documents name.
 FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs", "--waiting"}
 # Names that only look like fields.
-NO_FIELDS = {"model.fit", "model.bin", "train.py", "train.tsv"}
+NO_FIELDS = {"model.fit", "model.bin", "model.pt", "model.safetensors", "train.py", "train.tsv"}
 # Folders of which the documents name files.
 FOLDERS = "benchmarks|configs|docs|export|keras_transformer|tests|tools"
 GENERATED = ("export/models", "export/ctranslate2", "docs/soak.json")

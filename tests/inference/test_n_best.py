@@ -22,6 +22,8 @@ WORDS = tf.constant(["", "", "", "", "ab", "a", "b", " b", "c"])
 class Ambiguous:
     """A tokenizer that spells "ab" as one token, as "a" and "b", and with a space as " b"."""
 
+    space_mark = ""
+
     def decode(self, ids):
         return [
             "".join(WORDS[token].numpy().decode() for token in row).replace(" ", "") for row in ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from keras_transformer.model.variants.rotary import RotaryAttention
+from tests.model.variants.helpers import check_self_attention
 
 
 def _normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -171,6 +174,32 @@ def test_sentence_without_keys_changes_no_other(return_weights: bool) -> None:
         assert np.isfinite(gradient).all()
     full = layer(x, x, tf.ones([2, 1, 1, 4], tf.bool))
     np.testing.assert_array_equal(output[0], full[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["plain", "blockwise"])
+def test_harness_of_projections_with_biases(
+    attention: str, check_layer: Callable[..., None]
+) -> None:
+    # Rotary: else a bias of the keys adds the same to all scores of a query, and has no effect.
+    check_self_attention(
+        check_layer, functools.partial(RotaryAttention, attention=attention, use_bias=True)
+    )
+
+
+@pytest.mark.slow
+def test_biases_in_blocks_and_at_once(scatter: Callable[..., None]) -> None:
+    plain, blocks = (
+        MultiHeadAttention(6, 2, 4, 5, attention=kind, use_bias=True)
+        for kind in ("plain", "blockwise")
+    )
+    x = _normal(2, 7, 6)
+    expected = plain(x, x, causal=True)
+    scatter(plain.weights)
+    assert np.abs(plain(x, x, causal=True) - expected).max() > 0.01
+    blocks.build()
+    blocks.set_weights(plain.get_weights())
+    np.testing.assert_allclose(blocks(x, x, causal=True), plain(x, x, causal=True), atol=1e-5)
 
 
 def test_harness(check_layer: Callable[..., None]) -> None:

@@ -12,6 +12,7 @@ from keras_transformer.config import ModelConfig
 from keras_transformer.model import transformer
 from keras_transformer.model.attention_weights import attention_weights
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from tests.support.model_options import ALL
 
 # B = 2, S = 4, T = 3; the second pair is padded.
 SOURCE = np.array([[5, 6, 7, 3], [9, 3, 0, 0]], "int32")
@@ -27,6 +28,7 @@ VARIANTS: list[Any] = [
             {"attention": "blockwise", "positions": "learned"},
             {"ablation": "batch_normalization"},
             {"ablation": "no_feed_forward"},
+            ALL,
         )
     ),
 ]
@@ -49,7 +51,8 @@ def test_weights_of_every_layer(fields: dict[str, Any], tiny_model: Any) -> None
         for layer in layers:
             assert layer.dtype == np.float32
             keys = allowed[kind].shape[-1]
-            assert layer.shape == (2, config.heads, queries[kind], keys)
+            heads = config.side("encoder" if kind == "encoder" else "decoder").heads
+            assert layer.shape == (2, heads, queries[kind], keys)
             np.testing.assert_allclose(layer.sum(axis=-1), 1.0, atol=1e-6)
             assert not layer[~np.broadcast_to(allowed[kind], layer.shape)].any()
             # Scattered weights attend to all allowed keys, and not evenly. (Moving statistics do

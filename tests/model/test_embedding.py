@@ -27,6 +27,15 @@ def test_rows_are_scaled_by_the_root_of_the_width() -> None:
     )
 
 
+def test_rows_may_have_another_scale() -> None:
+    layer = TokenEmbedding(3, 4, scale=1.0)
+    layer.build()
+    layer.matrix.assign(MATRIX)
+    np.testing.assert_array_equal(layer(tf.constant([[2, 1]])), [MATRIX[:0:-1]])
+    # The logits never have the factor.
+    np.testing.assert_array_equal(layer(tf.ones([1, 4]), reverse=True), [[0.0, 10.0, -0.5]])
+
+
 def test_logits_use_the_same_matrix_without_the_scale() -> None:
     # [1, 1, 1, 0] with each row: 0, 1 + 2 + 3, 0.5 - 1.
     features = tf.constant([[[1.0, 1.0, 1.0, 0.0]]])

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_transformer.config.model import Ablation
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
+from tests.support import model_options
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [6, 6, 10, 3, 0]], "int32")
 TARGET = np.array([[2, 7, 5, 9], [2, 8, 0, 0], [2, 11, 4, 0]], "int32")
@@ -32,6 +33,9 @@ SAVED: dict[str, dict[str, Any]] = {
     "alibi": {"positions": "alibi", "embeddings": "untied", "heads": 4},
     "bfloat16": {"positions": "none", "dropout": 0.0, "dtype": "mixed_bfloat16"},
     **{name: {"ablation": name} for name in get_args(Ablation) if name != "none"},
+    "all options": model_options.ALL,
+    **{name: model_options.ONE[name] for name in ("gelu", "gelu_tanh", "gelu_sigmoid")},
+    "normalized": model_options.ONE["embedding norm, learned"],
     "recurrent": {"architecture": "recurrent", "encoder_layers": 2, "decoder_layers": 2},
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -51,10 +50,7 @@ ONE: dict[str, dict[str, Any]] = {
 """One option, or two that belong together, by name."""
 
 
-def cases(quick: Iterable[str] = ()) -> list[Any]:
-    """Return ``ALL`` and ``ONE`` as parameters of a test; ``ONE`` is slow but for ``quick``."""
-    one = [
-        pytest.param(fields, id=name, marks=() if name in quick else pytest.mark.slow)
-        for name, fields in ONE.items()
-    ]
+def cases() -> list[Any]:
+    """Return ``ALL``, and as slow ones those of ``ONE``, as parameters of a test."""
+    one = [pytest.param(fields, id=name, marks=pytest.mark.slow) for name, fields in ONE.items()]
     return [pytest.param(ALL, id="all"), *one]

@@ -17,13 +17,18 @@ LABELS[1, 2:] = 0
 LABELS[2, 1:] = 0
 LABELS = tf.constant(LABELS, tf.int32)
 FEATURES = tf.constant(RNG.normal(size=(3, 5, 4)), tf.float32)
+BIAS = tf.constant(RNG.normal(size=7), tf.float32)
 MATRIX = tf.constant(RNG.normal(size=(7, 4)), tf.float32)
 
 
 def _plain(
-    features: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, smoothing: float
+    features: tf.Tensor,
+    matrix: tf.Tensor,
+    labels: tf.Tensor,
+    smoothing: float,
+    bias: tf.Tensor | float = 0.0,
 ) -> TokenLoss:
-    logits = tf.einsum("btd,vd->btv", features, matrix)
+    logits = tf.einsum("btd,vd->btv", features, matrix) + bias
     return label_smoothed_cross_entropy(logits, labels, smoothing)
 
 
@@ -45,6 +50,19 @@ def _assert_same(features: tf.Tensor, smoothing: float, **options: bool) -> None
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_equals_the_plain_loss_with_its_gradients(smoothing: float, fixed_shapes: bool) -> None:
     _assert_same(FEATURES, smoothing, fixed_shapes=fixed_shapes)
+
+
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+def test_a_bias_of_the_logits_has_its_gradient(fixed_shapes: bool) -> None:
+    found = []
+    for loss, options in ((projected_loss, {"fixed_shapes": fixed_shapes}), (_plain, {})):
+        with tf.GradientTape() as tape:
+            tape.watch([FEATURES, MATRIX, BIAS])
+            result = loss(FEATURES, MATRIX, LABELS, 0.1, bias=BIAS, **options)
+        gradients = tape.gradient(result.loss, [FEATURES, MATRIX, BIAS])
+        found.append([*result, *map(tf.convert_to_tensor, gradients)])
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=2e-6)
 
 
 def test_several_passes_add_up(monkeypatch: pytest.MonkeyPatch) -> None:

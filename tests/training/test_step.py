@@ -20,7 +20,9 @@ from keras_transformer.config import ModelConfig
 from keras_transformer.data.batches import Shards
 from keras_transformer.model import transformer
 from keras_transformer.training.distribution import Distribution
+from keras_transformer.training.loss import label_smoothed_cross_entropy
 from keras_transformer.training.step import StepOptions, TranslationModel
+from tests.support.model_options import ALL
 
 SMALL = ModelConfig(
     source_vocabulary_size=20,
@@ -65,6 +67,33 @@ def stream(batches: Any) -> tf.data.Dataset:
     return tf.data.Dataset.from_generator(
         lambda: iter(batches), output_signature=({"source": ids, "target": ids}, ids)
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("embeddings", ["tied", "decoder", "untied"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_with_all_options_equal_those_of_the_plain_loss(
+    embeddings: str, jit: bool
+) -> None:
+    config = dataclasses.replace(SMALL, **(ALL | {"embeddings": embeddings}))
+    built = transformer.build(config, model_class=TranslationModel)
+    built.configure(ReducedSGD(0.5), StepOptions(smoothing=0.1, jit=jit))
+    bias = transformer.projection(built).output_bias
+    bias.assign(np.random.default_rng(2).normal(size=bias.shape))
+    inputs, labels = batch(*BATCHES[0])
+    variables = [weight.value for weight in built.trainable_variables]
+    assert any(variable is bias.value for variable in variables)
+    found = []
+    for plain in (False, True):
+        with tf.GradientTape() as tape:
+            if plain:
+                loss = label_smoothed_cross_entropy(built(inputs), tf.constant(labels), 0.1)
+            else:
+                loss = built.token_loss(inputs, tf.constant(labels), training=False)
+        gradients = tape.gradient(loss.loss, variables)
+        found.append([*loss, *map(tf.convert_to_tensor, gradients)])
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
 
 
 class ReducedSGD(ReducedGradients, keras.optimizers.SGD):

@@ -94,6 +94,9 @@ class NpzFile(Mapping[str, np.ndarray]):
         values = np.frombuffer(data, entry.dtype)
         return values.reshape(entry.shape, order="F" if entry.fortran else "C")
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

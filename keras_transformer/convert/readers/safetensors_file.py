@@ -95,6 +95,9 @@ class SafetensorsFile(Mapping[str, np.ndarray]):
             return (values.astype(np.uint32) << 16).view(np.float32)
         return values
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

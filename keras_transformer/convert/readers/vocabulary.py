@@ -17,7 +17,8 @@ def check_ids(pairs: Sequence[tuple[str, Any]], name: object) -> dict[str, int]:
         name: The file, for messages.
 
     Raises:
-        ConvertError: An id is missing, there twice or no whole number, or a token is there twice.
+        ConvertError: An id is missing, there twice or no whole number; or a token is there
+            twice, or has half a surrogate pair.
     """
     if not 0 < len(pairs) <= MAX_VOCABULARY_SIZE:
         raise ConvertError(
@@ -36,6 +37,8 @@ def check_ids(pairs: Sequence[tuple[str, Any]], name: object) -> dict[str, int]:
             raise ConvertError(
                 f"{name}: expected one token of id {number}, got {tokens[number]!r} and {token!r}"
             )
+        if any("\ud800" <= character <= "\udfff" for character in token):
+            raise ConvertError(f"{name}: expected text as tokens, got {token!r}")
         tokens[number] = token
     ids = {tokens[number]: number for number in range(len(pairs))}
     if len(ids) != len(pairs):

@@ -85,7 +85,7 @@ def _id(node: yaml.Node, path: Path) -> int:
 
 def _scalar(node: yaml.Node, path: Path) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise ConvertError(f"{path}: expected tokens and ids, got a {node.id} among them")
+        raise ConvertError(f"{path}: expected tokens and ids, got a nested value among them")
     return str(node.value)
 
 

@@ -4,7 +4,8 @@ To add one:
 
 1. Write a file here with a layer that has the interface of the paper's component, usually a
    subclass that overrides one method: `SublayerConnection.call`,
-   `PositionalEncoding.add_encoding`, `MultiHeadAttention.encode_positions` or `.score_bias`.
+   `PositionalEncoding.add_encoding`, `MultiHeadAttention.encode_positions` or `.score_bias`,
+   `FeedForward.activate`.
    Register the class with `keras.saving.register_keras_serializable("keras_transformer")`.
 2. Give it a name: one line in a table of `model/components.py`. For a new option, add a table
    there and a function that the layers call.

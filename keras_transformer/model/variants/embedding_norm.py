@@ -30,9 +30,11 @@ class NormalizedPositionalEncoding(PositionalEncoding):
         **kwargs: Any,
     ) -> None:
         super().__init__(dropout, **kwargs)
-        if isinstance(encoding, dict):  # in saved models
-            encoding = keras.saving.deserialize_keras_object(encoding)
-        self.encoding = encoding
+        self.encoding: PositionalEncoding = (
+            keras.saving.deserialize_keras_object(encoding)  # in saved models
+            if isinstance(encoding, dict)
+            else encoding
+        )
         self.epsilon = epsilon
         self.normalization = LayerNormalization(epsilon, dtype=self.dtype_policy)
 

@@ -29,8 +29,9 @@ class Encoded(NamedTuple):
     @property
     def blank(self) -> tf.Tensor:
         """(B,) bool: whether the text has no token."""
-        alone = self.lengths == 1
-        return alone if self.end else alone & (self.ids[:, 0] == END)
+        if self.end:
+            return self.lengths == 1
+        return tf.reduce_all((self.ids == END) | (self.ids == PAD), axis=1)
 
 
 class GraphTokenizer(tf.Module):

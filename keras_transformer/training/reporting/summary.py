@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 
-from keras_transformer.config import Config
+from keras_transformer.config import Config, ModelConfig
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.positions import PositionalEncoding
@@ -99,18 +99,31 @@ def _transformer_bytes(
 ) -> np.ndarray:
     """Estimate what the layers of a Transformer keep of one row, with ``size`` bytes a number."""
     model = config.model
-    # Attention weights are float32 in any precision; blockwise attention keeps none.
-    matrices = 0 if model.attention == "blockwise" else 3 if model.attention_dropout else 2
-    weight = 4 * matrices * model.heads
-    attention = 2 * model.heads * (model.key_width + model.value_width) + 4 * model.d_model
-    feed_forward = model.d_ff + 4 * model.d_model
-    encoder = size * source * (attention + feed_forward) + weight * source**2
-    decoder = size * target * (2 * attention + feed_forward) + weight * target * (target + source)
+    attention, feed_forward, weights = _layer_numbers(model.side("encoder"))
+    encoder = size * source * (attention + feed_forward) + 4 * weights * source**2
+    attention, feed_forward, weights = _layer_numbers(model.side("decoder"))
+    decoder = size * target * (2 * attention + feed_forward)
+    decoder += 4 * weights * target * (target + source)
     layers = model.encoder_layers, model.decoder_layers
     if config.train.gradient_checkpointing:  # the inputs of all layers, and all of one layer
         inputs = size * model.d_model * (layers[0] * source + layers[1] * target)
         return inputs + np.maximum(encoder, decoder)
     return layers[0] * encoder + layers[1] * decoder
+
+
+def _layer_numbers(side: ModelConfig) -> tuple[int, int, int]:
+    """Return how many numbers a layer of a side keeps for the backward pass.
+
+    Returns:
+        For each position, those of an attention and of the feed-forward network; for each pair of
+        positions, the attention weights, float32 in any precision.
+    """
+    attention = 2 * side.heads * (side.key_width + side.value_width) + 4 * side.d_model
+    # The ReLU's gradient needs its output only, that of the others their input and factor too.
+    inner = side.d_ff * (1 if side.activation == "relu" else 3)
+    # Blockwise attention keeps no weights.
+    matrices = 0 if side.attention == "blockwise" else 3 if side.attention_dropout else 2
+    return attention, inner + 4 * side.d_model, matrices * side.heads
 
 
 def _recurrent_bytes(

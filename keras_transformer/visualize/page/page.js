@@ -7,9 +7,10 @@ const kinds = Object.keys(data.kinds).filter((kind) =>
 const state = { kind: kinds[0], layer: 0, head: "mean", end: true, query: 1 };
 const layerCount = () =>
   Math.min(...data.views.map((view) => view.kinds[state.kind].layers.length));
-// A single head is no mean.
-const headCounts = data.views.map((view) => view.kinds[state.kind].layers[0].length);
-if (Math.max(...headCounts) === 1) state.head = 0;
+// Encoder and decoder may differ in their number of heads.
+const headCount = () =>
+  Math.max(...data.views.map((view) => view.kinds[state.kind].layers[0].length));
+if (headCount() === 1) state.head = 0; // a single head is no mean
 state.layer = Math.max(layerCount() - 2, 0); // the penultimate one aligns best
 
 const live = element("div", { id: "live" });
@@ -21,6 +22,7 @@ function update(change) {
   const head = focused?.dataset?.head;
   Object.assign(state, change);
   state.layer = Math.min(state.layer, layerCount() - 1);
+  if (state.head >= headCount()) state.head = 0; // of "mean", this is false
   draw();
   // Drawing replaces the elements: the focus stays at the same control.
   if (key) live.querySelector(`[name="${key[0]}"][value="${key[1]}"]`)?.focus();

@@ -70,7 +70,7 @@ def test_ids_need_not_be_in_order(tmp_path: Path) -> None:
         ("a: x\n", "expected whole numbers as ids, got 'x'"),
         ("a: -1\n", "expected whole numbers"),
         ("a: ٣\n", "expected whole numbers"),
-        ("a: [0]\n", "got a sequence among them"),
+        ("a: [0]\n", "got a nested value"),
         ("- a\n", "expected a YAML mapping of tokens"),
         ("a: 0\n b: 1\n", "expected YAML"),
         ("{}", "expected 1 to"),

@@ -14,7 +14,7 @@ from keras_transformer.config.model import Ablation
 from keras_transformer.inference.search.step_function import state_shape_invariants
 from keras_transformer.model import transformer
 from keras_transformer.model.incremental.decoder import IncrementalDecoder
-from tests.support.model_options import cases
+from tests.support.model_options import ALL, cases
 
 NORM = ["post", "pre"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "alibi", "none"]
@@ -132,10 +132,12 @@ def test_steps_equal_the_full_pass_with_biases_and_relative_positions(
     )
 
 
-@pytest.mark.parametrize("norm", NORM)
-def test_steps_in_bfloat16(norm: str, tiny_model: Any, tiny_config: Any) -> None:
-    model = tiny_model(norm=norm)
-    half = transformer.build(tiny_config(norm=norm), "mixed_bfloat16")
+@pytest.mark.parametrize(
+    "fields", [*({"norm": norm} for norm in NORM), pytest.param(ALL, marks=pytest.mark.slow)]
+)
+def test_steps_in_bfloat16(fields: dict[str, Any], tiny_model: Any, tiny_config: Any) -> None:
+    model = tiny_model(**fields)
+    half = transformer.build(tiny_config(**fields), "mixed_bfloat16")
     half.set_weights(model.get_weights())
     stepped, exact = _stepped(half, SOURCE, TARGET), _full(model, SOURCE, TARGET)
     assert stepped.dtype == np.float32

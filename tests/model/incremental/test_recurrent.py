@@ -42,6 +42,7 @@ def _steps(step: Any, state: Any, tokens: np.ndarray, first: int = 0) -> tuple[n
         {},
         {"decoder_layers": 3, "encoder_layers": 2, "embeddings": "untied"},
         {"embeddings": "decoder", "source_vocabulary_size": 10},
+        {"output_bias": True, "scale_embeddings": False},
     ],
 )
 def test_steps_equal_the_full_pass(options: dict[str, Any], tiny_model: Any) -> None:

@@ -15,6 +15,7 @@ from keras_transformer.model import transformer
 from keras_transformer.model.encoder import Encoder, EncoderLayer
 from keras_transformer.model.kernels.dropout import Dropout, dropout_seed
 from keras_transformer.model.kernels.gradient_checkpointing import checkpointed
+from tests.support.model_options import ALL
 
 SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [6, 6, 10, 3, 0], [7, 3, 0, 0, 0]])
 TARGET = tf.constant([[2, 7, 5, 9], [2, 8, 0, 0], [2, 11, 4, 0], [2, 5, 5, 0]])
@@ -70,6 +71,17 @@ def test_gradients_equal_those_without_checkpointing(
     with dropout_seed(SEED + 1):
         other = tf.reduce_sum(models[1](INPUTS, training=True) * FACTORS)
     assert abs(other - expected[0]) > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["plain", "blockwise"])
+def test_gradients_with_all_options_of_the_model(
+    attention: str, tiny_config: Any, scatter: Any
+) -> None:
+    fields = ALL | {"attention": attention, "encoder_layers": 1, "decoder_layers": 1}
+    models = _models(tiny_config, scatter, **fields)
+    expected, found = (tf.function(_gradients)(model, INPUTS, FACTORS) for model in models)
+    _assert_close(found, expected)
 
 
 _MEMORY = """

@@ -278,12 +278,11 @@ def test_limits_and_tokens_of_the_search(small_run) -> None:
         assert [text.decode() for text in row[: len(ours)]] == [text for text, _ in ours]
         np.testing.assert_allclose(scores[: len(ours)], [score for _, score in ours], atol=1e-4)
     short = module.options(
-        tf.constant(["A dog runs."]), alpha=tf.constant([0.6]), max_extra=tf.constant([0])
+        tf.constant(ODD), alpha=tf.fill([len(ODD)], 0.6), max_extra=tf.fill([len(ODD)], 1)
     )
-    lines = Translator(model, tokenizer, dataclasses.replace(search, max_extra=1), data).translate(
-        ["A dog runs."]
-    )
-    assert len(texts(short["translation"])[0]) <= len(lines[0].text)
+    shorter = dataclasses.replace(search, max_extra=1)
+    expected = Translator(model, tokenizer, shorter, data).translate(ODD)
+    assert texts(short["translation"]) == [item.text for item in expected]
 
 
 def test_an_unknown_piece_is_refused_before_tracing(small_run) -> None:

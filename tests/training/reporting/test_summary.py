@@ -50,6 +50,16 @@ def test_activations_of_one_pair_by_hand() -> None:
     assert activation_bytes(config, sizes) == encoder + decoder + embedded + logits
 
 
+def test_activations_of_other_options_by_hand() -> None:
+    """As above, with 4 heads of width 1 in the decoder, d_ff 16 there, and SiLU."""
+    model = ModelConfig(10, 10, **SMALL, decoder_heads=4, decoder_d_ff=16, activation="silu")
+    encoder = 4 * 2 * (32 + 3 * 8 + 16) + 24 * 2 * 2
+    decoder = 4 * 3 * (2 * 32 + 3 * 16 + 16) + 48 * 3 * (3 + 2)
+    embedded, logits = 4 * 2 * 4 * (2 + 3), 4 * 2 * 3 * 10
+    found = activation_bytes(Config(model=model), np.array([[1, 2, 3]]))
+    assert found == encoder + decoder + embedded + logits
+
+
 def changed(config: Config, **values: object) -> Config:
     """Return the configuration with other fields of the model or the training."""
     model = {name: value for name, value in values.items() if name == "attention"}
