@@ -141,6 +141,7 @@ def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
         lengths: (R,) int64, minimum number of tokens before END.
         end: The token that finishes a hypothesis.
     """
+    lengths = tf.cast(lengths, tf.int64)
 
     def constraint(tokens: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
         banned = tf.where(

@@ -51,8 +51,7 @@ class PlainSteps:
         return self.step(tokens, position, state)
 
     def reorder(self, state: State, parents: tf.Tensor) -> State:
-        parents = tf.cast(parents, tf.int64)
-        sentences = tf.range(tf.shape(parents, tf.int64)[0])[:, None]
+        sentences = tf.range(tf.shape(parents, parents.dtype)[0])[:, None]
         rows = tf.reshape(sentences * self.width + parents, [-1])  # (R,)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 
