@@ -117,7 +117,7 @@ class Rounds(keras.callbacks.Callback):
         self.seconds = time.perf_counter() - self.started
 
     def _wait(self) -> None:
-        int(self.model.optimizer.iterations.value)
+        self.model.optimizer.iterations.value.numpy()
 
 
 def train(settings: Figures) -> Figures:

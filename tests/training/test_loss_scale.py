@@ -114,12 +114,12 @@ def train(devices: str, precision: str, micro_batches: int = 1, steps: int = 4) 
     data = distribution.strategy.distribute_datasets_from_function(
         lambda _: batches(shards.total, shards.first, shards.count)
     )
-    logs: list[dict[str, float]] = []
+    found: list[dict[str, float]] = []
     callback = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda number, values: logs.append(dict(values))
+        on_train_batch_end=lambda batch, logs: found.append(dict(logs))
     )
     model.fit(data, steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[callback])
-    return logs, model.get_weights()
+    return found, model.get_weights()
 
 
 def assert_like_float32(found: Any, expected: Any) -> None:
