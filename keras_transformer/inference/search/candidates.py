@@ -126,7 +126,9 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
     width = values.shape[-1]
     usual = count if isinstance(count, int) else _USUAL_COUNT
     if width is None or width < 2 * usual * _BLOCK_SIZES.stop:
-        return tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]), index_type=tf.int64)
+        # Cast, since top_k with another type of index has no kernel for GPUs.
+        best, columns = tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]))
+        return best, tf.cast(columns, tf.int64)
     count = tf.minimum(count, width)
     block = next((size for size in _BLOCK_SIZES if width % size == 0), _BLOCK_SIZES.start)
     if width % block:
