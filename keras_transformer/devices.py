@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 _DEVICE_FILES = Path("/dev")
 _CPU_INFO = Path("/proc/cpuinfo")
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+Precision = Literal["float32", "bfloat16", "float16"]
 
 INSTALL = (
     'pip install "keras-translate[gpu]" brings the CUDA libraries (in a checkout: '
@@ -88,7 +90,9 @@ def unused_gpu() -> str:
     return "" if has_gpu() else unused_gpu_hint(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def best_precision(gpus: Sequence[Mapping[str, Any]], cpuinfo: Path = _CPU_INFO) -> tuple[str, str]:
+def best_precision(
+    gpus: Sequence[Mapping[str, Any]], cpuinfo: Path = _CPU_INFO
+) -> tuple[Precision, str]:
     """Return the fastest precision of ``train.precision`` on some devices, and why.
 
     GPUs from compute capability 8.0 (Ampere) on multiply bfloat16 at full speed, 7.0 and 7.5

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_transformer.config import Config
+from keras_transformer.config.train import TrainingPrecision
 from keras_transformer.devices import best_precision, gpu_details
 from keras_transformer.run import Run
 
@@ -32,5 +33,5 @@ def with_precision_of(run: Path, config: Config) -> Config:
     return _with_precision(config, Run.open(run).config.train.precision)
 
 
-def _with_precision(config: Config, precision: str) -> Config:
+def _with_precision(config: Config, precision: TrainingPrecision) -> Config:
     return dataclasses.replace(config, train=dataclasses.replace(config.train, precision=precision))

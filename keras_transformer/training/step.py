@@ -120,7 +120,7 @@ class TranslationModel(DistributedModel):
             )
             sums = _StepSums(*tf.unstack(stacked, len(_StepSums._fields)))
         tokens = tf.maximum(sums.target_tokens, 1.0)
-        divisor = tokens if self.loss_scale is None else tokens * self._loss_factor()
+        divisor = tokens if self.loss_scale is None else tokens * self._factor(self.loss_scale)
         norm = tf.linalg.global_norm(gradients) / divisor
         scale = 1.0 / divisor
         if self._options.clip_norm:
@@ -138,7 +138,7 @@ class TranslationModel(DistributedModel):
         else:
             finite = tf.math.is_finite(norm) & tf.math.is_finite(sums.loss)
             valid &= finite
-            results |= self._apply_if(finite, gradients, scale)
+            results |= self._apply_if(finite, gradients, scale, self.loss_scale)
         for weight, total in zip(self.non_trainable_weights, statistics, strict=True):
             # The local copy of each replica, since all assign the same mean of their statistics.
             value = tf.where(valid, total / tokens, weight.value)
@@ -146,19 +146,23 @@ class TranslationModel(DistributedModel):
         return results
 
     def _apply_if(
-        self, finite: tf.Tensor, gradients: list[tf.Tensor], scale: tf.Tensor
+        self,
+        finite: tf.Tensor,
+        gradients: list[tf.Tensor],
+        scale: tf.Tensor,
+        loss_scale: LossScale,
     ) -> dict[str, tf.Tensor]:
         """Apply gradients times ``scale`` if all are finite, and change the loss scale."""
         scale = tf.where(finite, scale, 0.0)
         gradients = [tf.math.multiply_no_nan(each, scale) for each in gradients]
         self.optimizer.apply_if(finite, gradients, self.trainable_variables)
-        used = tf.identity(self.loss_scale.scale)
-        skipped = self.loss_scale.update(finite)
+        used = tf.identity(loss_scale.scale)
+        skipped = loss_scale.update(finite)
         return {"loss_scale": used, "skipped": tf.cast(skipped, tf.float32)}
 
-    def _loss_factor(self) -> tf.Tensor:
+    def _factor(self, loss_scale: LossScale) -> tf.Tensor:
         """Return the factor of the loss in the backward pass, () float32."""
-        return self.loss_scale.scale * self._options.loss_unit
+        return loss_scale.scale * self._options.loss_unit
 
     def _accumulated_gradients(
         self, inputs: Any, labels: tf.Tensor
@@ -222,7 +226,9 @@ class TranslationModel(DistributedModel):
         with dropout_seed(seed), updates, tf.GradientTape() as tape:
             result = self.token_loss(inputs, labels, training=True)
             variables = [variable.value for variable in self.trainable_variables]
-            loss = result.loss if self.loss_scale is None else result.loss * self._loss_factor()
+            loss = result.loss
+            if self.loss_scale is not None:
+                loss *= self._factor(self.loss_scale)
             gradients = tape.gradient(loss, variables)
         source_tokens = tf.math.count_nonzero(inputs["source"], dtype=tf.float32)
         sums = _StepSums(result.loss, result.log_loss, source_tokens, result.tokens)
