@@ -44,7 +44,7 @@ Signatures; the batch is the first dimension of each input and output:
 
 The version appears complete or not at all, after a check for everything that TensorFlow Serving
 refuses. It translates the first sentences of the run's dev set, and its BLEU is written to the
-card; if bfloat16 or int8 weights lose more than --max_bleu_loss, nothing is written.
+card; if smaller weights lose more than --max_bleu_loss, nothing is written.
 
   python -m keras_transformer.export --run runs/en-de --to models/en-de --format ctranslate2
       for the engine CTranslate2, with the package ctranslate2 installed
@@ -54,6 +54,16 @@ translate_batch holds the same options as arguments of the engine's method of th
 knows the length penalty power alone; for gnmt with an alpha above 0, the card's warnings say that
 hypotheses may be ranked in another order. max_extra and max_factor count from the longest source
 allowed. The engine has no ALiBi, and needs values as wide as keys.
+
+  python -m keras_transformer.export --run runs/en-de --to models/en-de --format marian-hf
+      for Hugging Face's MarianMT, in float32 or float16
+
+This version is a folder for MarianMTModel.from_pretrained and MarianTokenizer.from_pretrained. It
+computes the same as the run, which must be post-norm with sinusoidal, learned or no positions,
+SentencePiece tokenizers and sources that end with the end token; others are refused by the name of
+the option. Where MarianMT computes other positions, the folder holds a table: from_pretrained reads
+it, but save_pretrained leaves it out. BLEU on the dev set is that of the run's own search with the
+stored type of weights; the warnings about the search are those for ctranslate2.
 
 Each step prints a line; the last line is the version's folder. Ctrl-C and SIGTERM leave nothing
 behind; the leftovers of a killed export are removed by the next one into the same folder."""

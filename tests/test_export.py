@@ -57,7 +57,12 @@ def test_defaults_come_from_the_run(exported) -> None:
         ("--run r", "--to DIR is missing"),
         ("--run r --to=", "--to DIR is missing"),
         ("--run r --to m --dtype int4", "dtype: expected one of float32, bfloat16, int8"),
-        ("--run r --to m --format onnx", "format: expected one of saved_model, ctranslate2"),
+        ("--run r --to m --format onnx", "expected one of saved_model, ctranslate2, marian-hf"),
+        ("--run r --to m --dtype float16", "float32, bfloat16 or int8 for --format saved_model"),
+        (
+            "--run r --to m --format marian-hf --dtype int8",
+            "float32 or float16 for --format marian",
+        ),
         ("--run r --to m --version 0", "version: expected 1 to 9223372036854775807, got 0"),
         (
             "--run r --to m --version 9223372036854775808",

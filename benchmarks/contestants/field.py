@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from contestants import environments
@@ -35,17 +36,24 @@ class Field:
         self.running = [Running(one, pythons[one], settings) for one in chosen]
 
     def measure(self, requests: dict[Contestant, dict[str, Any]], repeats: int) -> list[Case]:
-        """Ask all contestants in turn, forwards in one round and backwards in the next."""
-        cases = [Case() for _ in self.running]
-        pairs = list(zip(self.running, cases, strict=True))
-        for turn in range(repeats):
-            for one, case in pairs if turn % 2 == 0 else reversed(pairs):
-                one.ask(requests[one.contestant], case)
-                print(".", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-        return cases
+        """Ask all contestants in turn; see ``measure``."""
+        return measure(self.running, requests, repeats)
 
     def end(self) -> None:
         """End all contestants."""
         for one in self.running:
             one.end()
+
+
+def measure(
+    running: Sequence[Running], requests: dict[Contestant, dict[str, Any]], repeats: int
+) -> list[Case]:
+    """Ask contestants in turn, forwards in one round and backwards in the next."""
+    cases = [Case() for _ in running]
+    pairs = list(zip(running, cases, strict=True))
+    for turn in range(repeats):
+        for one, case in pairs if turn % 2 == 0 else reversed(pairs):
+            one.ask(requests[one.contestant], case)
+            print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return cases

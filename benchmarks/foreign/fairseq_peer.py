@@ -36,14 +36,14 @@ from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
 ALPHA = 0.6
 
 
-def dictionaries(settings: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
+def dictionaries(settings: dict[str, Any], folder: Path) -> pieces.Codes:
     """Write dictionaries and codes; return the codes."""
     pairs = corpus.read_pairs(settings, "train")
     sides = [[pieces.spaced(pair[index]) for pair in pairs] for index in (0, 1)]
     codes = pieces.learn_codes([*sides[0], *sides[1]], settings["pieces"])
-    lines = (f"{first} {second} {n}" for n, (first, second) in enumerate(codes))
+    lines = (f"{first} {second} {n}" for n, (first, second) in enumerate(codes.pairs))
     pieces.write_lines(folder / "bpecodes", lines)
-    rows = [[pieces.continued(pieces.apply_codes(line, codes)) for line in side] for side in sides]
+    rows = [[pieces.continued(codes.apply(line)) for line in side] for side in sides]
     if settings["variant"] != "separate":
         rows = [[*rows[0], *rows[1]]] * 2
     for language, own in zip(("en", "de"), rows, strict=True):
@@ -133,7 +133,7 @@ def save(
 
 
 def ask(
-    settings: dict[str, Any], model: Any, codes: list[tuple[str, str]], own: Any, target: Any
+    settings: dict[str, Any], model: Any, codes: pieces.Codes, own: Any, target: Any
 ) -> answers.Answers:
     """Return the numbers of the model."""
     most, beam = settings["most"], settings["beam"]
@@ -144,7 +144,7 @@ def ask(
     engines = [SequenceGenerator([model], target, beam_size=size, **limits) for size in (1, beam)]
     found: answers.Answers = {"source_tokens": [], "n_best": [], "greedy": []}
     for number, line in enumerate(sources):
-        tokens = pieces.continued(pieces.apply_codes(line, codes))
+        tokens = pieces.continued(codes.apply(line))
         found["source_tokens"].append(tokens)
         ids = torch.tensor([[*(own.index(token) for token in tokens), own.eos()]])
         sample = {"net_input": {"src_tokens": ids, "src_lengths": torch.tensor([ids.shape[1]])}}
@@ -193,10 +193,7 @@ def main() -> None:
             side.layer_norm = None
     torch_model.perturb(model)
     sides = [
-        [
-            [*map(words.index, pieces.continued(pieces.apply_codes(pieces.spaced(line), codes)))]
-            for line in lines
-        ]
+        [[*map(words.index, pieces.continued(codes.apply(pieces.spaced(line))))] for line in lines]
         for words, lines in zip(
             (own, target), zip(*corpus.read_pairs(settings, "train"), strict=True), strict=False
         )

@@ -34,9 +34,9 @@ def tokenizer_files(settings: dict[str, Any], folder: Path) -> list[list[list[st
     ]
     codes = pieces.learn_codes([*sides[0], *sides[1]], settings["pieces"])
     pieces.write_lines(
-        folder / "merges.txt", (f"{a} {b} {number}" for number, (a, b) in enumerate(codes))
+        folder / "merges.txt", (f"{a} {b} {number}" for number, (a, b) in enumerate(codes.pairs))
     )
-    rows = [[pieces.apply_codes(line, codes) for line in side] for side in sides]
+    rows = [[codes.apply(line) for line in side] for side in sides]
     for name, side in zip(("src", "tgt"), rows, strict=True):
         own = [token for token, _ in pieces.by_frequency(side)]
         table = {token: n for n, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *own])}

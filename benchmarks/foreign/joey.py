@@ -54,10 +54,8 @@ def data_section(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
         more = {"tokenizer_type": "sentencepiece", "tokenizer_cfg": {"model_file": "joint.model"}}
     elif settings["variant"] == "post":
         codes = pieces.learn_codes([*sides[0], *sides[1]], settings["pieces"])
-        pieces.write_lines(folder / "codes.txt", ["#version: 0.2", *map(" ".join, codes)])
-        rows = [
-            pieces.continued(pieces.apply_codes(line, codes)) for side in sides for line in side
-        ]
+        pieces.write_lines(folder / "codes.txt", ["#version: 0.2", *map(" ".join, codes.pairs)])
+        rows = [pieces.continued(codes.apply(line)) for side in sides for line in side]
         # Single characters too, so that any word of these can be spelled.
         spelled = [pieces.continued([one, f"{one}</w>"]) for row in rows for one in "".join(row)]
         tokens = [[token for token, _ in pieces.by_frequency([*rows, *spelled])]] * 2

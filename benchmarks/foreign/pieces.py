@@ -38,34 +38,54 @@ def train_sentencepiece(lines: Sequence[str], size: int, rule: str, **more: obje
     return model.getvalue()
 
 
-def learn_codes(lines: Iterable[str], merges: int) -> list[tuple[str, str]]:
+class Codes:
+    """Byte-pair codes.
+
+    Args:
+        pairs: Symbols to join, in order; the last symbol of a word ends in ``</w>``.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.pairs = pairs
+        self._words: dict[str, tuple[str, ...]] = {}
+
+    def apply(self, line: str) -> list[str]:
+        """Return the symbols of a line of words."""
+        return [symbol for word in line.split() for symbol in self._cut(word)]
+
+    def _cut(self, word: str) -> tuple[str, ...]:
+        if word not in self._words:
+            symbols = _characters(word)
+            for pair in self.pairs:
+                symbols = _merged(symbols, pair)
+            self._words[word] = symbols
+        return self._words[word]
+
+
+def learn_codes(lines: Iterable[str], merges: int) -> Codes:
     """Learn byte-pair codes: the most frequent pair of symbols first (Sennrich et al., 2016)."""
     words = collections.Counter(word for line in lines for word in line.split())
-    split = {word: (*word[:-1], word[-1] + "</w>") for word in words}
+    split = {word: _characters(word) for word in words}
+    pairs: collections.Counter[tuple[str, str]] = collections.Counter()
+
+    def count(word: str, sign: int) -> None:
+        for pair in itertools.pairwise(split[word]):
+            pairs[pair] += sign * words[word]
+
+    for word in words:
+        count(word, 1)
     codes: list[tuple[str, str]] = []
     while len(codes) < merges:
-        pairs: collections.Counter[tuple[str, str]] = collections.Counter()
-        for word, symbols in split.items():
-            for pair in itertools.pairwise(symbols):
-                pairs[pair] += words[word]
-        if not pairs:
-            break
         # Ties by text, so that every run learns the same codes.
-        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=None)
+        if best is None or not pairs[best]:
+            break
         codes.append(best)
-        split = {word: _merged(symbols, best) for word, symbols in split.items()}
-    return codes
-
-
-def apply_codes(line: str, codes: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the symbols of a line of tokens; the last one of a word ends in ``</w>``."""
-    found: list[str] = []
-    for word in line.split():
-        symbols: tuple[str, ...] = (*word[:-1], word[-1] + "</w>")
-        for pair in codes:
-            symbols = _merged(symbols, pair)
-        found += symbols
-    return found
+        for word in [word for word, symbols in split.items() if best[0] in symbols]:
+            count(word, -1)
+            split[word] = _merged(split[word], best)
+            count(word, 1)
+    return Codes(codes)
 
 
 def continued(symbols: Iterable[str]) -> list[str]:
@@ -87,6 +107,10 @@ def spaced(line: str) -> str:
 def write_lines(file: Path, lines: Iterable[str]) -> None:
     """Write lines in UTF-8."""
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _characters(word: str) -> tuple[str, ...]:
+    return (*word[:-1], f"{word[-1]}</w>")
 
 
 def _merged(symbols: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:

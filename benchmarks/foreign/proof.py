@@ -64,7 +64,7 @@ def prove(place: Path, name: str, variant: str, work: Path, text: Path) -> Figur
     if variant in peer.refused:
         if not done.returncode:
             raise SystemExit(f"{name} {variant}: expected a refusal, was converted")
-        return figures | {"refused": done.stderr.strip().splitlines()[-1]}
+        return figures | {"refused": done.stderr.strip().rpartition(": ")[2]}
     check(done, f"{name} {variant}: conversion")
     figures["notes"] = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
     file = str(peers.answers_file(place, name, variant))
@@ -117,15 +117,22 @@ def served(run: Path, work: Path, found: Figures) -> Figures:
     """Export the run; translate with TensorFlow's C++ runtime, as TensorFlow Serving does.
 
     Returns:
-        ``sentences``, and those ``equal`` to the other system's greedy translation.
+        ``sentences`` whose translation ends, and those ``equal`` to the other system's greedy
+        one.
     """
-    done = command(
-        "keras_transformer.export", "--run", str(run), "--to", str(work / "export"),
-        "--search.beam", "1",
-    )  # fmt: skip
+    options = ["--run", str(run), "--to", str(work / "export"), "--search.beam", "1"]
+    if most := str(found["search"].get("most", "")):  # the limit under which the peer translated
+        options += ["--search.max_factor", "0", "--search.max_extra", most]
+        options += ["--search.max_length", most]
+    done = command("keras_transformer.export", *options)
     check(done, "export")
-    lines = found["sources"][:SERVED]
-    expected = [one["text"] for one in found["greedy"][:SERVED]]
+    # At the limit of length some systems force the end token, others leave it out.
+    pairs = [
+        (line, one["text"])
+        for line, one in zip(found["sources"], found["greedy"], strict=True)
+        if one["ended"]
+    ][:SERVED]
+    lines, expected = [line for line, _ in pairs], [text for _, text in pairs]
     requests = [
         json.dumps({"inputs": {"text": lines[first : first + 10]}})
         for first in range(0, len(lines), 10)

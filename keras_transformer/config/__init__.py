@@ -112,4 +112,10 @@ def from_dict(values: dict[str, Any], base: Config | None = None) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Convert a configuration to nested dictionaries of plain values, for YAML or JSON."""
-    return dataclasses.asdict(config)
+    return {
+        section: {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in fields.items()
+        }
+        for section, fields in dataclasses.asdict(config).items()
+    }

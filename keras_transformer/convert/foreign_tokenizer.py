@@ -54,7 +54,7 @@ class ForeignTokenizer:
 
 
 def from_sentencepiece(
-    models: tuple[bytes, bytes], source: Vocabulary, target: Vocabulary
+    models: tuple[bytes, bytes], source: Vocabulary, target: Vocabulary, preprocess: str = ""
 ) -> ForeignTokenizer:
     """Return a tokenizer of two SentencePiece models.
 
@@ -62,13 +62,17 @@ def from_sentencepiece(
         models: The bytes of the model files, which are the same for a joint model.
         source: The source vocabulary.
         target: The target vocabulary; the same object if the two models have common ids.
+        preprocess: As in `ConvertSettings`.
 
     Raises:
         TokenizerError: A model is damaged.
     """
     from keras_transformer.data.foreign_sentencepiece import language_tags, rewrite_models
+    from keras_transformer.data.opus_punctuation import with_opus_punctuation
     from keras_transformer.data.tokenizer import Tokenizer
 
+    if preprocess == "opus":
+        models = (with_opus_punctuation(models[0]), with_opus_punctuation(models[1]))
     tags = language_tags(source.ids, models)
     if source is target:
         both = rewrite_models(models, source.ids, source.special, tags)

@@ -32,6 +32,9 @@ class ConvertSettings:
     stored_positions: bool = False
     """hf_marian: take the sinusoids stored in the checkpoint, often rounded to float16, as learned
     positions: exactly Hugging Face's numbers, but no sentence may be longer than the table."""
+    preprocess: Literal["", "opus"] = ""
+    """marian, hf_marian: opus: replace punctuation as OPUS-MT's preprocess.sh does, in the run's
+    tokenizer. Left out: nothing, as Hugging Face."""
     heads: int = option(0, between(0, MAX_WIDTH))
     """opennmt_tf, ctranslate2: attention heads, where the files do not hold their number."""
     activation: str = ""

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_transformer.convert.errors import ConvertError
+from keras_transformer.special_tokens import LACKING_BIAS
 
 NONE = -1
 """In place of a row: the other system has none."""
-
-# Such tokens must not draw probability. Label smoothing averages log-probabilities over the
-# vocabulary, so a much lower bias would dominate the loss of a fine-tuning.
-LACKING_BIAS = -30.0
 
 
 class VocabularyRows:

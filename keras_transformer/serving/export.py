@@ -74,10 +74,17 @@ def _ctranslate2() -> type[Writer]:
     return CTranslate2Writer
 
 
+def _marian_hf() -> type[Writer]:
+    from keras_transformer.serving.marian_hf.writer import MarianHfWriter
+
+    return MarianHfWriter
+
+
 # Functions, so that a format is imported on use: ctranslate2 is an optional package.
 WRITERS: dict[Format, Callable[[], type[Writer]]] = {
     "saved_model": _saved_model,
     "ctranslate2": _ctranslate2,
+    "marian-hf": _marian_hf,
 }
 """Writer of each format."""
 

@@ -28,10 +28,10 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_codes_join_the_most_frequent_pair_first(modules: Any) -> None:
     pieces = modules["pieces"]
-    # "ab" occurs three times, "bc" and "c d" less often.
-    codes = pieces.learn_codes(["abx ab aby bcx"], 2)
-    assert codes[0] == ("a", "b")
-    assert pieces.apply_codes("abx cab", [("a", "b")]) == ["ab", "x</w>", "c", "a", "b</w>"]
+    # a b: three times; then ab y</w>: twice, ab x</w> and b x</w> once.
+    codes = pieces.learn_codes(["abx aby aby bx"], 2)
+    assert codes.pairs == [("a", "b"), ("ab", "y</w>")]
+    assert pieces.Codes([("a", "b")]).apply("abx cab") == ["ab", "x</w>", "c", "a", "b</w>"]
     assert pieces.continued(["ab", "x</w>", "c</w>"]) == ["ab@@", "x", "c"]
 
 

@@ -45,7 +45,9 @@ SMALLER = {
     "convert": [],
     "visualize": SHORT,
 }
-FOREIGN_MODEL = Path(__file__).parents[1] / "convert" / "golden" / "marian" / "shared"
+GOLDEN = Path(__file__).parents[1] / "convert" / "golden"
+FOREIGN_MODELS = {"opennmt": GOLDEN / "opennmt_tf" / "shared", "": GOLDEN / "marian" / "shared"}
+"""Models by the beginning of their names."""
 PORTS = {"serve": "8501", "tensorboard": "6006"}
 
 
@@ -150,7 +152,8 @@ def make_missing(workspace: Workspace, name: str, words: list[str]) -> None:
     if name == "convert":
         folder = Path(words[0]).parts[0]
         if not Path(folder).exists():
-            shutil.copytree(FOREIGN_MODEL, folder)
+            begin = next(begin for begin in FOREIGN_MODELS if folder.startswith(begin))
+            shutil.copytree(FOREIGN_MODELS[begin], folder)
         return
     for option in {"--run", "--compare_run", "--init_from"}.intersection(words):
         if option != "--run" or name != "train" or "--resume" in words:

@@ -88,7 +88,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (path / item.name).symlink_to(item)
     (path / "export").mkdir()
     for item in (ROOT / "export").iterdir():
-        if item.name not in ("models", "ctranslate2"):
+        if item.name not in ("models", "ctranslate2", "marian-hf"):
             (path / "export" / item.name).symlink_to(item)
     write_corpora(path / "data")
     programs = path / ".venv" / "bin"

@@ -45,7 +45,7 @@ FOREIGN = {"--help", "--logdir", "--beam", "--batch_tokens", "--data", "--venvs"
 NO_FIELDS = {"model.fit", "model.bin", "model.pt", "model.safetensors", "train.py", "train.tsv"}
 # Folders of which the documents name files.
 FOLDERS = "benchmarks|configs|docs|export|keras_transformer|tests|tools"
-GENERATED = ("export/models", "export/ctranslate2", "docs/soak.json")
+GENERATED = ("export/models", "export/ctranslate2", "export/marian-hf", "docs/soak.json")
 # Words that are no terms of the field, or no modern English.
 AVOIDED = r"\b(recompute|anew|nobody|thereof|be it|turned round|in earnest|what is more|made of)\b"
 

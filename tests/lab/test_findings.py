@@ -83,7 +83,7 @@ def test_differences_against_the_spread_of_seeds(
     assert texts[0] == "The baseline has 20.0 ± 1.0 BLEU."
     assert texts[1] == sentence
     # The reason why a small network may differ is given only where it does.
-    surprised = sentence.startswith(("Did not show", "Against"))
+    surprised = sentence.startswith(("Not visible", "Contrary"))
     assert texts[2:] == (["Small corpora differ."] if surprised else [])
 
 

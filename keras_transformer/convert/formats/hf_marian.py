@@ -26,7 +26,7 @@ from keras_transformer.convert.tensors import Tensors
 
 NAME = "hf_marian"
 DESCRIPTION = "Hugging Face MarianMT, such as OPUS-MT: a folder with config.json"
-OPTIONS = frozenset({"position_rates", "stored_positions"})
+OPTIONS = frozenset({"position_rates", "stored_positions", "preprocess"})
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -53,7 +53,7 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
             f"{config.get('model_type')!r}"
         )
     network = HfMarianNetwork(config, source / "config.json")
-    tokenizer = _tokenizer(source, config, network)
+    tokenizer = _tokenizer(source, config, network, settings.preprocess)
     tensors = _tensors(source)
     tables = network.position_tables(tensors)
     positions, position_notes = _positions(tables, settings, tensors.file)
@@ -85,17 +85,20 @@ def _positions(
     """Return our fields of the positions, and notes.
 
     Raises:
-        ConvertError: The tables hold other numbers than sinusoids, such as trained ones; or
-            ``stored_positions`` is set, and there are none.
+        ConvertError: The tables hold other numbers than sinusoids, such as trained ones, and
+            ``stored_positions`` is not set; or it is set, and there are none.
     """
-    found = {find_rates(table, file, "embed_positions.weight") for table in tables.values()}
-    lengths = {len(table) for table in tables.values()}
-    if len(found) > 1:
-        raise ConvertError(f"{file}: expected the same positions on both sides, got two kinds")
     if settings.stored_positions:
+        lengths = {len(table) for table in tables.values()}
         if len(tables) < len(("source", "target")) or len(lengths) > 1:
             raise ConvertError(f"{file}: stored_positions: expected two tables, got {len(tables)}")
         return {"model.positions": "learned", "model.max_positions": lengths.pop()}, []
+    try:
+        found = {find_rates(table, file, "embed_positions.weight") for table in tables.values()}
+    except ConvertError as error:
+        raise ConvertError(f"{error}; --stored_positions true takes them as they are") from None
+    if len(found) > 1:
+        raise ConvertError(f"{file}: expected the same positions on both sides, got two kinds")
     notes = []
     if any(table.dtype == np.float16 for table in tables.values()):
         notes.append(
@@ -118,7 +121,9 @@ def _positions(
     return {"model.position_layout": "halves", "model.position_rates": rates}, notes
 
 
-def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -> ForeignTokenizer:
+def _tokenizer(
+    source: Path, config: dict[str, Any], network: HfMarianNetwork, preprocess: str
+) -> ForeignTokenizer:
     file, target_file = source / "vocab.json", source / "target_vocab.json"
     vocabulary = _vocabulary(file, config, network.vocabulary_sizes[0])
     if not network.shared and target_file.is_file():
@@ -126,7 +131,7 @@ def _tokenizer(source: Path, config: dict[str, Any], network: HfMarianNetwork) -
     else:
         target = vocabulary
     models = (read_bytes(source / "source.spm"), read_bytes(source / "target.spm"))
-    return from_sentencepiece(models, vocabulary, target)
+    return from_sentencepiece(models, vocabulary, target, preprocess)
 
 
 def _vocabulary(file: Path, config: dict[str, Any], size: int) -> Vocabulary:

@@ -25,10 +25,9 @@ from keras_transformer.convert.tensors import Tensors
 
 NAME = "marian"
 DESCRIPTION = "Marian: a .npz file, or the unpacked folder of an OPUS-MT release"
-OPTIONS = frozenset({"source_vocabulary", "target_vocabulary"})
+OPTIONS = frozenset({"source_vocabulary", "target_vocabulary", "preprocess"})
 
 _MAX_TOKENS = 512  # there is no limit in the network
-_SCRIPTS = ("preprocess.sh", "postprocess.sh")
 
 
 def recognises(source: Path) -> bool:
@@ -46,7 +45,7 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         raise ConvertError(f"{files.weights}: expected {marian_files.SPECIAL} in it, found none")
     description = archive[marian_files.SPECIAL].tobytes().rstrip(b"\0")
     network = MarianNetwork(yaml_file.parse_settings(description, files.weights), files.weights)
-    tokenizer = _tokenizer(files, network)
+    tokenizer = _tokenizer(files, network, settings.preprocess)
     tensors = Tensors(archive, files.weights)
     weights = network.weights(tensors, tokenizer.source, tokenizer.target)
     search, notes = search_settings(files.decoder)
@@ -68,11 +67,11 @@ def read(source: Path, settings: ConvertSettings) -> ForeignModel:
         settings=fields | _languages(files),
         weights=weights,
         tokenizer=tokenizer.tokenizer,
-        notes=[*tokenizer.notes, *_text_notes(files), *notes],
+        notes=[*tokenizer.notes, *_text_notes(files, settings.preprocess), *notes],
     )
 
 
-def _tokenizer(files: MarianFiles, network: MarianNetwork) -> ForeignTokenizer:
+def _tokenizer(files: MarianFiles, network: MarianNetwork, preprocess: str) -> ForeignTokenizer:
     source_file, target_file = files.vocabularies
     source = _vocabulary(source_file, network.vocabulary_sizes[0])
     target = source
@@ -86,9 +85,14 @@ def _tokenizer(files: MarianFiles, network: MarianNetwork) -> ForeignTokenizer:
             "got others"
         )
     if files.sentencepiece is None:
+        if preprocess:
+            raise ConvertError(
+                f"--preprocess {preprocess}: expected a SentencePiece model beside "
+                f"{files.weights}, found none; apply the script to the text"
+            )
         return from_words(source, target)
     first, second = (read_bytes(path) for path in files.sentencepiece)
-    return from_sentencepiece((first, second), source, target)
+    return from_sentencepiece((first, second), source, target, preprocess)
 
 
 def _vocabulary(file: Path, size: int) -> Vocabulary:
@@ -105,13 +109,14 @@ def _vocabulary(file: Path, size: int) -> Vocabulary:
     return Vocabulary(ids, SpecialIds(unknown=ids["<unk>"], end=ids["</s>"]))
 
 
-def _text_notes(files: MarianFiles) -> list[str]:
-    present = [name for name in _SCRIPTS if (files.weights.parent / name).is_file()]
-    if not present or files.sentencepiece is None:
+def _text_notes(files: MarianFiles, preprocess: str) -> list[str]:
+    """Return the note on scripts that change text; its postprocess.sh joins pieces alone."""
+    script = files.weights.parent / "preprocess.sh"
+    if preprocess or not script.is_file() or files.sentencepiece is None:
         return []
     return [
-        f"text: the run does not apply {' and '.join(present)}, which change punctuation such as "
-        "“ and ’; apply it to the text for the source's results"
+        "text: the run does not apply preprocess.sh, which changes punctuation such as “ and ’; "
+        "--preprocess opus does"
     ]
 
 

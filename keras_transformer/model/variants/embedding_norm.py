@@ -39,7 +39,8 @@ class NormalizedPositionalEncoding(PositionalEncoding):
         self.normalization = LayerNormalization(epsilon, dtype=self.dtype_policy)
 
     def build(self, shape: Any) -> None:
-        self.encoding.build(shape)
+        if not self.encoding.built:  # in saved models it comes built
+            self.encoding.build(shape)
         self.normalization.build(shape)
         self.built = True
 

@@ -14,6 +14,7 @@ from keras_transformer.inference.plain_text import plain
 from keras_transformer.run import Run
 from keras_transformer.serving.ctranslate2 import spec
 from keras_transformer.serving.dev_bleu import Log
+from keras_transformer.serving.search_warnings import search_warnings
 from keras_transformer.serving.settings import BYTES, Precision
 from keras_transformer.special_tokens import PAD, START
 
@@ -39,7 +40,7 @@ class CTranslate2Writer:
         longest = search.length_limit(max_tokens - self._source_end)  # END does not count
         self._positions = max(_POSITIONS, max_tokens, longest + 1)
         self._batch_tokens = search.batch_tokens
-        self._warnings = [*_penalty_warning(search), *_limit_warning(search, longest)]
+        self._warnings = search_warnings(search, longest, "CTranslate2", "max_decoding_length")
         target = self.tokenizer.target
         suppressed = dict.fromkeys((PAD, START, *suppressed_tokens(search, target)))
         self._options = {
@@ -91,27 +92,3 @@ class CTranslate2Writer:
             self._model, self._config, self.tokenizer, self._positions, dtype, self._source_end
         )
         model_spec.save(str(folder))
-
-
-def _penalty_warning(search: SearchConfig) -> list[str]:
-    """Warn if CTranslate2 ranks hypotheses otherwise: its length penalty is n^alpha."""
-    # With alpha 0 there is no penalty; a beam of 1 has nothing to rank.
-    if search.length_penalty == "power" or search.alpha == 0 or search.beam == 1:
-        return []
-    return [
-        "length penalty: the search of the run divides log P by "
-        f"((5 + n) / 6)^{search.alpha:g}, CTranslate2 by n^{search.alpha:g}, which may rank "
-        "hypotheses in another order; export with --search.length_penalty power and an alpha "
-        "chosen for it, or with --search.alpha 0"
-    ]
-
-
-def _limit_warning(search: SearchConfig, longest: int) -> list[str]:
-    """Warn of limits by a factor: CTranslate2 has one limit, whatever the source length."""
-    if search.max_factor == 1 or search.length_limit(1) == longest:
-        return []
-    return [
-        f"longest output: the search of the run allows {search.max_factor:g} times the source "
-        f"length plus {search.max_extra} tokens, CTranslate2 {longest} for every source "
-        "(max_decoding_length); a hypothesis that does not end by itself becomes longer"
-    ]

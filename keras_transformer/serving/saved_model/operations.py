@@ -6,8 +6,8 @@ TESTED_OPERATIONS = frozenset(
     {
         *("Abs", "AddV2", "All", "Any", "ArgMax", "Assert", "AssignVariableOp", "BatchMatMulV2"),
         *("BiasAdd", "Bitcast", "BroadcastTo", "Cast", "ConcatV2", "Const", "Cos", "Cumsum"),
-        *("DenseBincount", "DisableCopyOnRead", "Empty", "Equal", "Exp", "ExpandDims", "Fill"),
-        *("FloorDiv", "FloorMod", "GatherV2", "Greater", "GreaterEqual", "HashTableV2"),
+        *("DenseBincount", "DisableCopyOnRead", "Empty", "Equal", "Erfc", "Exp", "ExpandDims"),
+        *("Fill", "FloorDiv", "FloorMod", "GatherV2", "Greater", "GreaterEqual", "HashTableV2"),
         *("Identity", "If"),
         *("InplaceUpdate", "InvertPermutation", "Less", "LessEqual", "Log", "LogicalAnd"),
         *("LogicalNot", "LogicalOr", "LookupTableFindV2", "LookupTableImportV2", "MatMul", "Max"),

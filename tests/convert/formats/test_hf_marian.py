@@ -107,6 +107,11 @@ def test_stored_sinusoids(tmp_path: Path) -> None:
     assert model.settings["model.max_positions"] == 64
     table = model.weights["target_positions/table"]
     np.testing.assert_array_equal(table, sinusoids(64, D_MODEL, "paper").astype(np.float32))
+    other = np.arange(64 * D_MODEL, dtype=np.float32).reshape(64, D_MODEL)
+    with pytest.raises(ConvertError, match="expected sinusoids.*--stored_positions true takes"):
+        stored(other)
+    table = read(tmp_path, stored_positions=True).weights["source_positions/table"]
+    np.testing.assert_array_equal(table, other)
     write_safetensors(tmp_path / "model.safetensors", tensors)
     with pytest.raises(ConvertError, match="stored_positions: expected two tables, got 0"):
         read(tmp_path, stored_positions=True)
@@ -198,3 +203,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(ConvertError, match=r"expected the folder with config.json, got a file"):
         read(tmp_path / "config.json")
+
+
+def test_punctuation_of_opus_is_an_option(tmp_path: Path) -> None:
+    write_hf_folder(tmp_path)
+    before, after = read(tmp_path), read(tmp_path, preprocess="opus")
+
+    line = "a small\u200ddog"  # the joiner is a space in the script, and unknown otherwise
+    plain = before.tokenizer.source.encode(["a small dog"])
+    assert before.tokenizer.source.encode([line]) != plain
+    assert after.tokenizer.source.encode([line]) == plain

@@ -115,6 +115,26 @@ def test_notes(tmp_path: Path) -> None:
     assert "pre-norm: marian-decoder does not normalize keys" in notes
 
 
+def test_punctuation_of_the_release_is_an_option(tmp_path: Path) -> None:
+    write_opus_folder(tmp_path)
+    before, after = read(tmp_path), read(tmp_path, preprocess="opus")
+
+    assert not any("preprocess.sh" in note for note in after.notes)
+    line = "a small\u200ddog"  # the joiner is a space in the script, and unknown otherwise
+    plain = before.tokenizer.source.encode(["a small dog"])
+    assert before.tokenizer.source.encode([line]) != plain
+    assert after.tokenizer.source.encode([line]) == plain
+    assert after.weights.keys() == before.weights.keys()
+
+
+def test_punctuation_needs_sentencepiece(tmp_path: Path) -> None:
+    write_opus_folder(tmp_path)
+    for file in tmp_path.glob("*.spm"):
+        file.unlink()
+    with pytest.raises(ConvertError, match="--preprocess opus: expected a SentencePiece model"):
+        read(tmp_path, preprocess="opus")
+
+
 def test_pre_norm_with_final_norms(tmp_path: Path) -> None:
     tensors = write_opus_folder(tmp_path, pre=True)
     model = read(tmp_path)

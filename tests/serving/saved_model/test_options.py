@@ -22,11 +22,10 @@ LINES = ["A dog runs over the green grass.", "", "Nobody knows.", "The child see
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=["gelu", "gelu_tanh", "gelu_sigmoid", "silu"])
-def run(request, small_run, talkative, tmp_path_factory) -> Run:
-    model = dataclasses.replace(
-        small_run.config.model, **(ALL | {"activation": request.param, "decoder_heads": 4})
-    )
+@pytest.fixture(scope="module")
+def run(small_run, talkative, tmp_path_factory) -> Run:
+    # GELU: the other activations have no operation of their own.
+    model = dataclasses.replace(small_run.config.model, **(ALL | {"activation": "gelu"}))
     config = dataclasses.replace(small_run.config, model=model)
     path = tmp_path_factory.mktemp("options") / "run"
     made, _ = Run.create(path, config, lambda line: None)
@@ -51,11 +50,9 @@ def test_translations_equal_the_python_translator(run, tmp_path) -> None:
             np.testing.assert_allclose(reply["outputs"]["score"], scores, atol=1e-4)
 
 
-@pytest.mark.parametrize("run", ["silu"], indirect=True)
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
-def test_smaller_weights_score_alike(run, dtype, tmp_path) -> None:
+def test_bfloat16_weights_score_alike(run, tmp_path) -> None:
     config = run.config
-    settings = ExportSettings(dtype=dtype, max_bleu_loss=100.0)
+    settings = ExportSettings(dtype="bfloat16", max_bleu_loss=100.0)
     path = export(run, config.search, tmp_path / "m", settings, lambda line: None)
     signature = tf.saved_model.load(str(path)).signatures["score"]
     target = ["Ein Hund.", "Das Kind sieht einen roten Ball."]

@@ -1,0 +1,1 @@
+"""Export for Hugging Face's MarianMT."""
