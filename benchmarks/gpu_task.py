@@ -171,7 +171,7 @@ def decode(settings: Figures) -> Figures:
     config = configuration(settings)
     keras.utils.set_random_seed(1)
     model = transformer.build(config.model, settings["dtype"])
-    search = SearchConfig(beam=settings["beam"], max_extra=0)
+    search = SearchConfig(beam=settings["beam"], max_extra=1)
     functions = InferenceFunctions(model, search, fixed=True)
     rng = np.random.default_rng(2)
     source = rng.integers(
