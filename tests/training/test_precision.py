@@ -25,6 +25,7 @@ def test_only_auto_is_replaced_and_the_choice_is_said(
     assert lines == ["train.precision auto: float16 (Tesla T4)"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_recorded_choice(trained: Run) -> None:
     asked = with_train(trained.config, precision="auto")
     assert with_precision_of(trained.path, asked) == trained.config
