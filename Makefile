@@ -12,7 +12,7 @@ PACKAGE := $(BIN)/python -m keras_transformer
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SENTENCES := "I love you." "I love you" "She is reading a book." "Do you have time tomorrow?"
 
-.PHONY: help train test test-slow test-all lint format docs soak
+.PHONY: help train gpu test test-slow test-all lint format docs soak
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,10 @@ train: $(VENV)/.installed  ## train on the built-in corpus, print BLEU and some 
 	@echo
 	@printf '%s\n' $(SENTENCES) | $(PACKAGE).translate --run $(RUN) \
 		| paste -d '\t' <(printf '%s\n' $(SENTENCES)) -
+
+gpu: $(VENV)/.installed  ## install the CUDA libraries, so that TensorFlow uses NVIDIA GPUs
+	$(PIP) install "tensorflow[and-cuda]>=2.21.0,<2.22"
+	$(BIN)/python -c 'import tensorflow as tf; print(tf.config.list_physical_devices("GPU"))'
 
 test: $(VENV)/.installed-dev  ## run the quick tests, minutes on two cores
 	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m "not slow"

@@ -55,12 +55,18 @@ class SettingError(UserError):
     """A variable or settings file with which Keras cannot work as the package needs it."""
 
 
-def set_for_command() -> None:
+def set_for_command(name: str = "") -> None:
     """Set the variables that a command needs and remove those that would change it.
 
     Call it before Keras is imported.
+
+    Args:
+        name: The command. All but ``train`` leave the memory of a GPU that they do not need to
+            other processes, such as a training.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if name != "train":
+        os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.update(_NEEDED)
     for name in list(os.environ):
         if name in _UNWANTED or name.startswith(_UNWANTED_PREFIX):

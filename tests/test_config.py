@@ -148,8 +148,8 @@ def test_missing_fields_come_from_the_base() -> None:
         ({"train": {"max_steps": 0}}, r"train\.max_steps: expected 1 to 1000000000, got 0"),
         ({"train": {"label_smoothing": 1.0}}, r"train\.label_smoothing: expected 0 to 0\.9999999"),
         (
-            {"train": {"precision": "float16"}},
-            r"train\.precision: expected one of float32, bfloat16 \(float16 would",
+            {"train": {"precision": "float64"}},
+            r"train\.precision: expected one of float32, bfloat16, float16, auto",
         ),
         ({"search": {"alpha": -1.0}}, r"search\.alpha: expected 0 to 10, got -1\.0"),
         ({"search": {"min_length": -1}}, r"search\.min_length: expected 0 to 100000, got -1"),

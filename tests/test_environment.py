@@ -53,6 +53,16 @@ def test_python_without_docstrings_is_refused(monkeypatch: pytest.MonkeyPatch) -
         environment.import_tensorflow_text()
 
 
+def test_only_training_takes_all_memory_of_a_gpu(variables: dict[str, str]) -> None:
+    environment.set_for_command("train")
+    assert "TF_FORCE_GPU_ALLOW_GROWTH" not in variables
+    environment.set_for_command("translate")
+    assert variables["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+    variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"  # the user's choice
+    environment.set_for_command("serve")
+    assert variables["TF_FORCE_GPU_ALLOW_GROWTH"] == "false"
+
+
 def test_a_command_sets_what_it_needs(variables: dict[str, str]) -> None:
     variables |= {
         "KERAS_BACKEND": "jax",
@@ -66,7 +76,7 @@ def test_a_command_sets_what_it_needs(variables: dict[str, str]) -> None:
         "JSONARGPARSE_DEBUG": "1",
         "NVIDIA_TF32_OVERRIDE": "0",
     }
-    environment.set_for_command()
+    environment.set_for_command("train")
     variables.pop("PYTEST_CURRENT_TEST", None)
     settings = json.loads((Path(variables.pop("KERAS_HOME")) / "keras.json").read_text("utf-8"))
     assert variables == {

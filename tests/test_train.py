@@ -132,7 +132,7 @@ def test_restarted_workers_resume_the_run_that_they_started() -> None:
     [
         ("--workers 0", "--workers: expected 1 to 1024, got 0"),
         ("--workers 2 --restarts -1", "--restarts: expected 0 to 1000, got -1"),
-        ("--train.precision float16", "expected one of float32, bfloat16 (float16 would need a"),
+        ("--train.precision half", "expected one of float32, bfloat16, float16, auto"),
     ],
 )
 def test_invalid_numbers_are_refused(
@@ -140,3 +140,38 @@ def test_invalid_numbers_are_refused(
 ) -> None:
     assert train.main(words.split()) == 2
     assert message in capsys.readouterr().err
+
+
+def test_each_worker_has_gpus_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[dict[str, str]] = []
+
+    class Process:
+        def __init__(self, words: object, env: dict[str, str], **options: object) -> None:
+            started.append(env)
+
+        def poll(self) -> int:
+            return 0
+
+        def terminate(self) -> None: ...
+
+        def wait(self, seconds: float) -> None: ...
+
+    monkeypatch.setattr(workers.subprocess, "Popen", Process)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    assert workers.launch([], 2, 0, tmp_path, ["0,1", "2,3"]) == 0
+    assert workers.launch([], 2, 0, tmp_path) == 0
+    visible = [env["CUDA_VISIBLE_DEVICES"] for env in started]
+    assert visible == ["0,1", "2,3", "0,1,2,3", "0,1,2,3"]
+
+
+def test_more_workers_than_gpus_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr("keras_transformer.cli.training.launch", lambda *rest: 7)
+    words = ["--run", str(tmp_path / "run"), "--workers", "3"]
+    assert train.main(words) == 2
+    assert "--workers: expected at most one worker for each GPU, got 3" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as launched:
+        train.main([*words, "--devices", "cpu"])
+    assert launched.value.code == 7

@@ -74,7 +74,7 @@ class WithoutCache:
             return self._projection(features[:, -1], reverse=True), (source, target)
 
         repeated = tf.repeat(source, beam, axis=0)
-        return step, (repeated, tf.zeros([tf.shape(repeated)[0], 0], tf.int32))
+        return step, (repeated, tf.zeros([tf.shape(repeated)[0], 0], tf.int64))
 
 
 class Timed:

@@ -48,7 +48,7 @@ def run_main(name: str) -> Callable[[Callable[[Sequence[str]], None]], Callable[
         @functools.wraps(main)
         @tolerant_stderr()
         def run(argv: Sequence[str] | None = None) -> int:
-            environment.set_for_command()
+            environment.set_for_command(name)
             standard_streams.prepare()
             logging.basicConfig(format="%(levelname)s: %(message)s")
             try:

@@ -11,6 +11,7 @@ from keras_transformer.cli.main import import_tensorflow
 from keras_transformer.cli.messages import UsageError
 from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.config import Precision
+from keras_transformer.devices import has_gpu
 from keras_transformer.system import core_count
 from keras_transformer.validation import MAX_PROCESSES, between
 
@@ -93,7 +94,7 @@ def _share_cores(workers: int | None) -> int:
     import tensorflow as tf
 
     if workers is None:
-        workers = 1 if tf.config.list_physical_devices("GPU") else core_count()
+        workers = 1 if has_gpu() else core_count()
     with contextlib.suppress(RuntimeError):  # TensorFlow has run in this process before
         tf.config.threading.set_intra_op_parallelism_threads(max(core_count() // workers, 1))
     return workers

@@ -12,6 +12,7 @@ from keras_transformer.cli.options import Options, Parser, add_number
 from keras_transformer.cli.workers import launch
 from keras_transformer.config import RESUMABLE, Config
 from keras_transformer.config.fine_tuning import FREE, fine_tuning_base, fine_tuning_config
+from keras_transformer.devices import dealt_gpus
 from keras_transformer.validation import MAX_PROCESSES, between
 
 MAX_RESTARTS = 1_000
@@ -123,13 +124,27 @@ def train_in_workers(options: Options, argv: Sequence[str], run: Path) -> bool:
         False if this process has to train: alone, or as one of the workers.
 
     Raises:
+        UsageError: There are fewer GPUs than workers.
         SystemExit: The workers failed.
     """
     workers, restarts = options.own.workers, options.own.restarts
     # A worker has the same options as the launcher that started it.
     if workers == 1 or "TF_CONFIG" in os.environ:
         return False
-    status = launch(list(argv), workers, restarts, run)
+    status = launch(list(argv), workers, restarts, run, _gpus(options.own.devices, workers))
     if status:
         raise SystemExit(status)
     return True
+
+
+def _gpus(spec: str, workers: int) -> list[str]:
+    """Return CUDA_VISIBLE_DEVICES of each worker; empty if there is no GPU to deal out."""
+    if spec.startswith("cpu"):
+        return []
+    dealt = dealt_gpus(workers, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if dealt and not dealt[0]:
+        raise UsageError(
+            f"--workers: expected at most one worker for each GPU, got {workers}; one process "
+            "uses all GPUs without --workers, and --devices cpu uses none"
+        )
+    return dealt

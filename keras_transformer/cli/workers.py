@@ -28,7 +28,9 @@ USAGE = 2
 """Exit status of a user's mistake, which a restart would only repeat."""
 
 
-def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
+def launch(
+    words: Sequence[str], workers: int, restarts: int, run: Path, gpus: Sequence[str] = ()
+) -> int:
     """Run ``keras_transformer.train`` in several processes and wait for them.
 
     If a worker fails, the others are stopped, since they wait for it, and all restart from the
@@ -39,6 +41,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
         workers: Number of workers, two or more.
         restarts: Greatest number of restarts.
         run: The run folder.
+        gpus: CUDA_VISIBLE_DEVICES of each worker; empty: that of this process for all.
 
     Returns:
         The exit status: 0, or that of the first failed worker; 128 plus the number of a signal.
@@ -46,7 +49,7 @@ def launch(words: Sequence[str], workers: int, restarts: int, run: Path) -> int:
     with _Workers() as team:
         for attempt in range(restarts + 1):
             resume = attempt > 0 and (run / "config.yaml").exists() and "--resume" not in words
-            team.start(_resuming(words) if resume else words, workers)
+            team.start(_resuming(words) if resume else words, workers, gpus)
             status = team.wait()
             team.end()
             if team.signal:
@@ -88,13 +91,15 @@ class _Workers:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    def start(self, words: Sequence[str], count: int) -> None:
+    def start(self, words: Sequence[str], count: int, gpus: Sequence[str]) -> None:
         """Start all workers."""
         addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self._processes = []
         for index in range(count):
             if not self.signal:
-                self._processes.append(_start(words, addresses, index))
+                self._processes.append(
+                    _start(words, addresses, index, gpus[index] if gpus else None)
+                )
 
     def wait(self) -> int:
         """Wait until all workers are done, or one has failed; return its status."""
@@ -132,13 +137,18 @@ def _resuming(words: Sequence[str]) -> list[str]:
     return [*kept, "--resume"]
 
 
-def _start(words: Sequence[str], addresses: list[str], index: int) -> subprocess.Popen[bytes]:
+def _start(
+    words: Sequence[str], addresses: list[str], index: int, gpus: str | None
+) -> subprocess.Popen[bytes]:
     task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     threads = str(max(core_count() // len(addresses), 1))
     environment = {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
+    own = {"TF_CONFIG": json.dumps(task)}
+    if gpus is not None:
+        own["CUDA_VISIBLE_DEVICES"] = gpus
     return subprocess.Popen(
         [sys.executable, "-m", "keras_transformer.train", *words],
-        env=environment | os.environ | {"TF_CONFIG": json.dumps(task)},
+        env=environment | os.environ | own,
         start_new_session=True,  # Ctrl-C reaches the launcher, which passes it on
         preexec_fn=end_with_parent if sys.platform == "linux" else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from keras_transformer.validation import (
@@ -18,6 +18,7 @@ from keras_transformer.validation import (
 )
 
 Precision = Literal["float32", "bfloat16"]
+TrainingPrecision = Literal["float32", "bfloat16", "float16", "auto"]
 Warmup = Literal["linear", "none"]
 BestBy = Literal["bleu", "loss"]
 BleuTokenizer = Literal[
@@ -35,12 +36,6 @@ BleuTokenizer = Literal[
     "spBLEU-1K",
 ]
 
-WHY_NOT = {
-    "float16": "float16 would need a loss scale, which Keras takes from the gradients of one "
-    "device alone",
-}
-"""Values that users may try, and the reason why each is refused."""
-
 # micro_batch_tokens changes only the order of summation and the dropout masks, as other devices
 # would. dev_sentences is missing, because BLEU of different sentences cannot be compared.
 RESUMABLE = (
@@ -49,6 +44,7 @@ RESUMABLE = (
     "log_every",
     "tensorboard",
     "micro_batch_tokens",
+    "deterministic",
     "gradient_checkpointing",
     "patience",
     "keep_best",
@@ -61,7 +57,7 @@ class TrainConfig:
     """The optimisation (section 5). The defaults are the paper's base model."""
 
     max_steps: int = option(100_000, between(1, MAX_STEPS))
-    """Total optimizer steps."""
+    """Total optimizer steps, with those that float16 skips."""
     max_minutes: float = option(0.0, between(0, MAX_STEPS))
     """Stop after this many minutes of training, including those before --resume; 0: no limit."""
     batch_tokens: int = option(25_000, between(1, MAX_BATCH_TOKENS))
@@ -116,8 +112,13 @@ class TrainConfig:
     needs the extra tensorboard."""
     seed: int = option(1, SEED)
     """Seed of weights, dropout and data order."""
-    precision: Precision = field(default="float32", metadata={"why_not": WHY_NOT})
-    """Arithmetic of the layers; weights, loss and softmax stay in float32."""
+    precision: TrainingPrecision = "float32"
+    """Arithmetic of the layers; weights, loss and softmax stay in float32. float16, for GPUs
+    without bfloat16, scales the loss, and skips updates whose gradients overflow. auto: bfloat16,
+    float16 or float32 by device; the run folder has the choice."""
+    deterministic: bool = False
+    """Use only operations that add in a fixed order, so that on a GPU, too, a resumed run equals
+    an uninterrupted one to the last bit; slower there. A CPU needs no such choice."""
     jit: bool = False
     """Compile the training step with XLA; batches then come in a few fixed shapes."""
     gradient_checkpointing: bool = False

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_transformer.config import DataConfig, SearchConfig
 from keras_transformer.data.tokenizer import Tokenizer
+from keras_transformer.devices import has_gpu
 from keras_transformer.inference.alignment import Attention, read_attention
 from keras_transformer.inference.forbidden_tokens import forbidden_tokens
 from keras_transformer.inference.grouping import batches, padded_ids, parallel_map, windows
@@ -48,6 +49,8 @@ WINDOW = 2_000
 MAX_LOGITS = 2**24
 """Most logits in memory: rows of a search step, or positions of forced scores, times the
 vocabulary size. 2^24 floats are 64 MB; larger steps are no faster on CPUs."""
+GPU_MAX_LOGITS = 2**28
+"""The same on a GPU, which many rows keep busy; 1 GB."""
 
 Progress = Callable[[int], None]
 """Called with the number of lines done since the last call."""
@@ -182,7 +185,7 @@ class Translator:
         filled = [index for index, tokens in enumerate(ids) if tokens]  # not blank
         _report(progress, len(lines) - len(filled))
         # Each hypothesis is a row of logits in every step.
-        rows = max(MAX_LOGITS // (self._functions.width * self.tokenizer.target.size), 1)
+        rows = max(_max_logits() // (self._functions.width * self.tokenizer.target.size), 1)
         lengths = [len(ids[index]) + end for index in filled]
 
         def translate_batch(batch: Sequence[int]) -> tuple[list[int], list[Translation]]:
@@ -293,7 +296,7 @@ class Translator:
             )
         )
         lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
-        tokens = min(self.search.batch_tokens, MAX_LOGITS // self.tokenizer.target.size)
+        tokens = min(self.search.batch_tokens, _max_logits() // self.tokenizer.target.size)
         scores: list[Score | None] = [None] * len(sources)
 
         def score_batch(batch: list[int]) -> tuple[list[int], list[Score]]:
@@ -321,6 +324,10 @@ class Translator:
             pieces = self.tokenizer.target.pieces(labels)
             scores.append(Score(sum(by_token), len(labels), tuple(by_token), tuple(pieces)))
         return scores
+
+
+def _max_logits() -> int:
+    return GPU_MAX_LOGITS if has_gpu() else MAX_LOGITS
 
 
 def _report(progress: Progress | None, lines: int) -> None:

@@ -26,6 +26,7 @@ _NOT_IN_KEY = {
     ("train", "tensorboard"),
     ("train", "micro_batch_tokens"),
     ("train", "gradient_checkpointing"),
+    ("train", "deterministic"),
     ("train", "seed"),
     *(("train", name) for name in RUN_OPTIONS),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from keras_transformer.devices import has_gpu
 from keras_transformer.errors import UserError
 from keras_transformer.field_types import format_value
 from keras_transformer.serving.settings import MAX_VERSION
@@ -60,7 +61,7 @@ class Settings:
     batch_timeout_ms: float = option(0.0, between(0, 3_600_000))
     """Time that an incomplete batch waits for more rows."""
     batches: int = option(0, between(0, MAX_PROCESSES))
-    """Number of batches that run at the same time; 0: one per processor core."""
+    """Number of batches that run at the same time; 0: one per processor core, one with a GPU."""
     threads: int = option(1, between(1, MAX_PROCESSES))
     """Threads per operation; 1 is fastest if batches keep all cores busy."""
     max_queue: int = option(4096, between(1, MAX_ROWS))
@@ -109,8 +110,8 @@ class Settings:
 
     @property
     def batches_at_once(self) -> int:
-        """Return ``batches``, or the number of cores for 0."""
-        return self.batches or core_count()
+        """Return ``batches``, or for 0 the number of cores, 1 with a GPU."""
+        return self.batches or (1 if has_gpu() else core_count())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_transformer import system
 from keras_transformer.errors import UserError
+from keras_transformer.training.loss_scale import LossScale
 from keras_transformer.training.state import TrainingState
 from keras_transformer.utf8_paths import utf8_path
 
@@ -67,7 +68,11 @@ class Checkpoints:
             "best_step": tf.Variable(0, dtype=tf.int64),
             "seconds": tf.Variable(0.0, dtype=tf.float64),
         }
-        self._checkpoint = tf.train.Checkpoint(
+
+    def _checkpoint(self, loss_scale: LossScale | None) -> tf.train.Checkpoint:
+        """Return the object that saves and restores all variables, a loss scale if there is one."""
+        model = self._model
+        checkpoint = tf.train.Checkpoint(
             weights=[variable.value for variable in model.weights],
             optimizer=[variable.value for variable in model.optimizer.variables],
             # Keras does not count the states of random generators among `weights`.
@@ -77,9 +82,11 @@ class Checkpoints:
                 if variable.path.endswith("seed_generator_state")
             ],
             **self._saved_state,
+            **({} if loss_scale is None else {"loss_scale": loss_scale.variables}),
         )
         # Reading the property creates the counter, which `restore` expects to exist.
-        self._checkpoint.save_counter.assign(0)
+        checkpoint.save_counter.assign(0)
+        return checkpoint
 
     def save(self) -> None:
         """Write a checkpoint of the current step and remove those that are no longer needed.
@@ -93,7 +100,7 @@ class Checkpoints:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             # TensorFlow writes to temporary files and renames them, the index last.
-            self._checkpoint.write(self._path(step))
+            self._checkpoint(self._state.loss_scale).write(self._path(step))
         except (tf.errors.OpError, OSError) as error:
             self.remove_incomplete()
             raise CheckpointError(
@@ -150,7 +157,12 @@ class Checkpoints:
 
     def _restore(self, step: int) -> None:
         try:
-            self._checkpoint.restore(self._path(step)).assert_consumed()
+            scaled = any(name.startswith("loss_scale/") for name in self._variables(step))
+            if scaled and self._state.loss_scale is None:
+                # The run was in float16 before: its skipped updates count as steps for ever.
+                self._state.loss_scale = LossScale()
+            checkpoint = self._checkpoint(self._state.loss_scale if scaled else None)
+            checkpoint.restore(self._path(step)).assert_consumed()
         except _UNREADABLE as error:
             raise CheckpointError(
                 f"{self._path(step)}: does not fit the network of this run: {_reason(error)}. "
@@ -212,6 +224,11 @@ class Checkpoints:
         for file in Path(path).parent.glob(f"{Path(path).name}.*"):
             system.check_regular(file)
         return tf.train.load_checkpoint(path)
+
+    def _variables(self, step: int) -> dict[str, list[int]]:
+        """Return the shapes of the variables of a checkpoint, by name."""
+        shapes: dict[str, list[int]] = self._reader(self._path(step)).get_variable_to_shape_map()
+        return shapes
 
     def _damage(self, step: int) -> str | None:
         """Return why a checkpoint is damaged, or None; reading a tensor verifies its checksum."""

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from keras_transformer.compat.tensorflow import slurm_tasks
 from keras_transformer.data.batches import Shards
+from keras_transformer.devices import INSTALL, describe_devices, gpu_details, unused_gpu_hint
 from keras_transformer.errors import UserError
 
 WORKER_LOST = 75
@@ -86,6 +87,11 @@ class Distribution:
     def devices(self) -> int:
         """Number of devices of all workers together."""
         return int(self.strategy.num_replicas_in_sync)
+
+    @property
+    def description(self) -> str:
+        """Number and kind of the devices of all workers, such as "8 GPUs, NVIDIA H100"."""
+        return describe_devices(self.devices, gpu_details())
 
     @property
     def shards(self) -> Shards:
@@ -226,7 +232,11 @@ def _configure_devices(spec: str, single_worker: bool) -> None:
         raise DistributionError(f"--devices: expected at most cpu:{MAX_CPU_DEVICES}, got {spec}")
     gpus = tf.config.list_physical_devices("GPU")
     if kind == "gpu" and (not gpus or count > len(gpus)):
-        raise DistributionError(f"--devices: expected at most the {len(gpus)} GPUs, got {spec}")
+        hint = unused_gpu_hint(os.environ.get("CUDA_VISIBLE_DEVICES")) if not gpus else ""
+        raise DistributionError(
+            f"--devices: expected at most the {len(gpus)} GPUs that TensorFlow finds, got {spec}. "
+            f"{hint or INSTALL}"
+        )
     if kind == "cpu" and count > 1 and not single_worker:
         raise DistributionError(
             "--devices: expected cpu with several workers, each of which uses its CPU as one "

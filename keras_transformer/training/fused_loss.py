@@ -18,12 +18,19 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_transformer import devices
 from keras_transformer.special_tokens import PAD
 from keras_transformer.training.loss import TokenLoss
 
 # Rows projected at once. They bound the memory of logits and softmax at 2 * ROWS * V floats, and
-# are enough for efficient matrix products.
+# are enough for efficient matrix products. A GPU needs more: about 2 GB with 37,000 tokens.
 ROWS = 1024
+GPU_ROWS = 4096
+
+
+def rows_of_a_pass() -> int:
+    """Return the rows that are projected at once on the device of this process."""
+    return GPU_ROWS if devices.has_gpu() else ROWS
 
 
 def projected_loss(
@@ -52,7 +59,8 @@ def projected_loss(
         column = tf.cast(tf.convert_to_tensor(bias), features.dtype)[:, None]
         matrix = tf.concat([matrix, column], axis=1)  # (V, D + 1)
         rows = tf.pad(rows, [[0, 0], [0, 1]], constant_values=1)  # (B * T, D + 1)
-    flat = tf.reshape(labels, [-1])  # (B * T,)
+    # Slices of int64 stay on a GPU; those of int32 are made on the host.
+    flat = tf.cast(tf.reshape(labels, [-1]), tf.int64)  # (B * T,)
     real = flat != PAD
     if fixed_shapes:
         weights = tf.cast(real, tf.float32)
@@ -100,9 +108,9 @@ def _fused(
         row_gradient = terms.for_rows - (1 - smoothing) * label_rows - smoothing * mean
         weighted_rows = weights[:, None] * wide_rows
         vocabulary = tf.cast(tf.shape(matrix)[0], tf.float32)
-        matrix_gradient = tf.tensor_scatter_nd_sub(
+        matrix_gradient = _subtract_at(
             terms.for_matrix - smoothing / vocabulary * tf.reduce_sum(weighted_rows, axis=0),
-            labels[:, None],
+            labels,
             (1 - smoothing) * weighted_rows,
         )
 
@@ -116,6 +124,13 @@ def _fused(
         return (tf.reduce_sum(weights * loss), log_loss), gradient
 
     return compute(rows, matrix)
+
+
+def _subtract_at(matrix: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Subtract rows (N, D) from the rows (N,) of a matrix (V, D); indices may repeat."""
+    if devices.has_gpu():  # a scatter adds in no fixed order there; this has a deterministic kernel
+        return matrix - tf.math.unsorted_segment_sum(rows, indices, tf.shape(matrix)[0])
+    return tf.tensor_scatter_nd_sub(matrix, indices[:, None], rows)
 
 
 def _softmax_terms(
@@ -139,8 +154,18 @@ def _softmax_terms(
 def _softmax_terms_of_pass(
     rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
-    """Compute the terms of up to ``ROWS`` rows, with oneDNN's softmax: fewer passes over logits."""
+    """Compute the terms of one pass, with oneDNN's or cuDNN's softmax: fewer passes over logits."""
     logits = tf.cast(tf.matmul(rows, matrix, transpose_b=True), tf.float32)  # (N, V)
+    softmax, log_sums = (_softmax_on_gpu if devices.has_gpu() else _softmax)(logits, labels)
+    softmax = tf.cast(softmax, rows.dtype)
+    scaled = rows * tf.cast(weights, rows.dtype)[:, None]
+    for_rows = tf.cast(tf.matmul(softmax, matrix), tf.float32)  # (N, D)
+    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)  # (V, D)
+    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
+
+
+def _softmax(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return softmax(z) (N, V) and logsumexp(z) (N,) of logits (N, V)."""
     softmax = tf.nn.softmax(logits)
     label_logits, probability = (tf.gather(x, labels, batch_dims=1) for x in (logits, softmax))
     # logsumexp(z) = z[label] - log P(label), unless P is close to the smallest float.
@@ -149,22 +174,26 @@ def _softmax_terms_of_pass(
         lambda: label_logits - tf.math.log(probability),
         lambda: tf.reduce_logsumexp(logits, axis=1),
     )
-    softmax = tf.cast(softmax, rows.dtype)
-    scaled = rows * tf.cast(weights, rows.dtype)[:, None]
-    for_rows = tf.cast(tf.matmul(softmax, matrix), tf.float32)  # (N, D)
-    for_matrix = tf.matmul(softmax, scaled, transpose_a=True)  # (V, D)
-    return _SoftmaxTerms(log_sums, for_rows, tf.cast(for_matrix, tf.float32))
+    return softmax, log_sums
+
+
+def _softmax_on_gpu(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the same as `_softmax` without a condition, for which a GPU would stop."""
+    log_softmax = tf.nn.log_softmax(logits)
+    label_logits, log_p = (tf.gather(x, labels, batch_dims=1) for x in (logits, log_softmax))
+    return tf.exp(log_softmax), label_logits - log_p
 
 
 def _softmax_terms_in_passes(
     rows: tf.Tensor, matrix: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> _SoftmaxTerms:
-    """Compute the terms of all rows, ``ROWS`` rows at a time."""
+    """Compute the terms of all rows, in passes."""
+    size = rows_of_a_pass()
     # At least one pass, for a batch without real tokens, whose sums are 0.
-    passes = tf.maximum(1, (tf.shape(rows)[0] + ROWS - 1) // ROWS)
+    passes = tf.maximum(1, (tf.shape(rows)[0] + size - 1) // size)
 
     def body(i: tf.Tensor, log_sums: Any, for_rows: Any, for_matrix: tf.Tensor) -> Any:
-        part = slice(i * ROWS, (i + 1) * ROWS)
+        part = slice(i * size, (i + 1) * size)
         terms = _softmax_terms_of_pass(rows[part], matrix, labels[part], weights[part])
         return (
             i + 1,

@@ -14,7 +14,7 @@ from keras_transformer.run import Run
 from keras_transformer.training.best_weights import BestWeights
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.dev_set import DevSet
-from keras_transformer.training.distribution import Distribution, DistributionError
+from keras_transformer.training.distribution import Distribution
 from keras_transformer.training.reporting.reporter import Reporter
 from keras_transformer.training.reporting.run_log import RunLog
 from keras_transformer.training.state import TrainingState
@@ -62,19 +62,6 @@ def micro_batches(config: TrainConfig, devices: int) -> int:
     return math.ceil(config.batch_tokens / devices / limit) if limit else 1
 
 
-def check_devices(config: TrainConfig, distribution: Distribution) -> None:
-    """Refuse options that the devices do not support; call it before any work.
-
-    Raises:
-        DistributionError: XLA with several devices.
-    """
-    if config.jit and distribution.devices > 1:
-        raise DistributionError(
-            "train.jit: expected false with several devices, over which XLA cannot all-reduce; "
-            f"got true with {distribution.devices}"
-        )
-
-
 def build_parts(
     run: Run, prepared: Prepared, run_log: RunLog, distribution: Distribution
 ) -> TrainingParts:
@@ -85,17 +72,13 @@ def build_parts(
         prepared: Its data.
         run_log: Its records.
         distribution: The devices and workers.
-
-    Raises:
-        DistributionError: XLA with several devices.
     """
     config = run.config.train
-    check_devices(config, distribution)
     # Before any tensorflow-text tokenizer exists: seeding invalidates them.
     keras.utils.set_random_seed(config.seed)
     with distribution.strategy.scope():
         model = build_model(run.config, micro_batches(config, distribution.devices))
-    state = TrainingState(model.optimizer)
+    state = TrainingState(model.optimizer, model.loss_scale)
     dev_set = DevSet(model, prepared, run.config)
     return TrainingParts(
         run=run,

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_transformer.devices import gpu_details
 from keras_transformer.environment import ARITHMETIC
 from keras_transformer.system import core_count
 from keras_transformer.training.distribution import Distribution
@@ -94,6 +95,5 @@ def processor(cpuinfo: Path) -> str:
 
 def _devices(distribution: Distribution) -> str:
     """Return the number and the name of the devices of all workers, such as "2 x CPU"."""
-    details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
-    names = sorted({values.get("device_name", "GPU") for values in details})
+    names = sorted({str(gpu.get("device_name", "GPU")) for gpu in gpu_details()})
     return f"{distribution.devices} x {' and '.join(names) or 'CPU'}"

@@ -7,6 +7,8 @@ import math
 
 import keras
 
+from keras_transformer.training.loss_scale import LossScale
+
 
 @dataclasses.dataclass
 class TrainingState:
@@ -16,10 +18,13 @@ class TrainingState:
     with its step count. The other fields belong to the running process.
 
     Args:
-        optimizer: The built optimizer, which counts the steps.
+        optimizer: The built optimizer, which counts the updates.
     """
 
     optimizer: keras.optimizers.Optimizer
+    loss_scale: LossScale | None = None
+    """The loss scale of float16, which counts skipped updates. Replaced by `Checkpoints` when it
+    restores a run that had one before."""
     seconds: float = 0.0
     """Training time up to the last checkpoint, by the chief's clock, equal on all workers.
     Written by `Trainer` when it saves."""
@@ -44,5 +49,10 @@ class TrainingState:
 
     @property
     def step(self) -> int:
-        """Optimizer steps taken since the beginning of the run."""
-        return int(self.optimizer.iterations.value.numpy())
+        """Steps taken since the beginning of the run, one for each batch.
+
+        The optimizer counts its updates. A skipped update is a step too, but not one of the
+        learning rate schedule.
+        """
+        skipped = int(self.loss_scale.skipped.numpy()) if self.loss_scale else 0
+        return int(self.optimizer.iterations.value.numpy()) + skipped

@@ -17,6 +17,7 @@ from keras_transformer.compat.tensorflow import devices_without_autotune
 from keras_transformer.config import Config
 from keras_transformer.data.batches import dataset
 from keras_transformer.data.prepared import Prepared
+from keras_transformer.devices import unused_gpu
 from keras_transformer.errors import RunError
 from keras_transformer.evaluation.tokenization import choose_tokenization
 from keras_transformer.run import Run
@@ -32,7 +33,8 @@ from keras_transformer.training.errors import (
     way_out,
 )
 from keras_transformer.training.initialization import load_initial_weights
-from keras_transformer.training.parts import build_parts, check_devices
+from keras_transformer.training.parts import build_parts
+from keras_transformer.training.precision import choose_precision, with_precision_of
 from keras_transformer.training.reporting import tensorboard
 from keras_transformer.training.reporting.progress import Progress, format_duration
 from keras_transformer.training.reporting.progress_bar import progress_bar
@@ -85,13 +87,20 @@ def train(
         choose_tokenization(config.data.target, tokenize=config.train.bleu_tokenizer)
     if config.train.tensorboard:
         tensorboard.check_installed()
+    if config.train.deterministic:
+        tf.config.experimental.enable_op_determinism()
     distribution = Distribution(devices)
-    check_devices(config.train, distribution)
     lines: list[str] = []
 
     def log(line: str) -> None:
         print_line(line)
         lines.append(line)
+
+    if resume:
+        config = with_precision_of(path, config)
+    config = choose_precision(config, log if distribution.chief else lambda line: None)
+    if distribution.chief and devices == "auto" and (hint := unused_gpu()):
+        log(hint)
 
     with (
         distribution.exit_on_lost_worker(),

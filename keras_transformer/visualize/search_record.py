@@ -20,11 +20,11 @@ class SearchRecord:
     """The steps of a search for one sentence."""
 
     tokens: list[np.ndarray] = field(default_factory=list)
-    """For each step (W,) int32: the last token of each live hypothesis."""
+    """For each step (W,) int64: the last token of each live hypothesis."""
     log_probabilities: list[np.ndarray] = field(default_factory=list)
     """For each step (W, V) float32: log-probability of each token after each live hypothesis."""
     parents: list[np.ndarray] = field(default_factory=list)
-    """For each step (W,) int32: the hypothesis that each survivor continues."""
+    """For each step (W,) int64: the hypothesis that each survivor continues."""
 
     def paths(self) -> list[list[tuple[int, ...]]]:
         """Return the tokens of each live hypothesis before each step, START first."""

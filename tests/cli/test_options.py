@@ -124,7 +124,7 @@ def test_merged_goes_into_sections() -> None:
         ("--train.max_minutes 1:30", r"^train\.max_minutes: expected a number, got '1:30'$"),
         ("--train.jit 1", r"^train\.jit: expected true or false, got '1'$"),
         ("--train={seed: 5}", r"^unknown option --train; did you mean --data\.train\?$"),
-        ("--train.precision float16", r"^train\.precision: .*bfloat16 \(float16 would"),
+        ("--train.precision float64", r"^train\.precision: .*float16, auto, got 'float64'$"),
         ("--train.seed", r"^--train\.seed: expected one argument$"),
         ("--config nowhere.yaml", r"^config: there is no file nowhere\.yaml$"),
         ("--config .", r"^config: cannot read \.: Is a directory$"),

@@ -189,8 +189,22 @@ def test_shards_of_all_workers_are_the_batch(store: EncodedStore) -> None:
     assert any(not names(shard) for shard in second)
 
 
-def test_fixed_shapes_are_not_sharded(store: EncodedStore) -> None:
-    plan = BatchPlan(store.source_lengths, store.target_lengths, 512, 1, fixed_shapes=True)
+def test_shards_of_fixed_shapes_are_equal(store: EncodedStore) -> None:
+    plan = BatchPlan(store.source_lengths, store.target_lengths, 256, 1, fixed_shapes=True)
+    shards = Shards(3, 0, 3)
+    found = list(dataset(store, plan, repeat=False, shards=shards))
+    for step, (inputs, labels) in enumerate(dataset(store, plan, repeat=False)):
+        own = found[3 * step : 3 * step + 3]
+        rows = -(-labels.shape[0] // 3)
+        assert {tuple(shard.shape) for _, shard in own} == {(rows, labels.shape[1])}
+        assert {tuple(x["source"].shape) for x, _ in own} == {(rows, inputs["source"].shape[1])}
+        real = [row for _, shard in own for row in shard.numpy().tolist() if row[0]]
+        assert sorted(real) == sorted(row for row in labels.numpy().tolist() if row[0])
 
-    with pytest.raises(ValueError, match="shards: expected 1 in total with fixed shapes, got 2"):
-        dataset(store, plan, shards=Shards(2))
+
+def test_a_repeated_dataset_is_infinite(store: EncodedStore) -> None:
+    plan = BatchPlan(store.source_lengths, store.target_lengths, 512, 1)
+    for shards in (Shards(), Shards(2, 0, 2)):
+        endless = dataset(store, plan, shards=shards)
+        assert int(endless.cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert int(dataset(store, plan, repeat=False).cardinality()) < 0  # not known: none is promised

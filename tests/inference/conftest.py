@@ -34,8 +34,8 @@ class Scripted:
         self.vocabulary = vocabulary
 
     def start(self, keys: list[int], beam: int) -> dict[str, tf.Tensor]:
-        rows = tf.repeat(tf.constant(keys, tf.int32), beam)
-        return {"key": rows, "prefix": tf.zeros([len(keys) * beam, 0], tf.int32)}
+        rows = tf.repeat(tf.constant(keys, tf.int64), beam)
+        return {"key": rows, "prefix": tf.zeros([len(keys) * beam, 0], tf.int64)}
 
     def step(self, tokens, position, state):
         key = (state["key"] * 31 + tokens * 7 + 3) % KEYS

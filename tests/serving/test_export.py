@@ -190,8 +190,12 @@ def test_more_positions_than_were_learned_are_refused(small_run, tmp_path) -> No
     [
         ("version", 0, "version: expected 1 to 9223372036854775807, got 0"),
         ("version", 2**63, "version: expected 1 to 9223372036854775807, got 9223372036854775808"),
-        ("dtype", "float16", "dtype: expected one of float32, bfloat16, int8, got 'float16'"),
-        ("format", "onnx", "format: expected one of saved_model, ctranslate2, got 'onnx'"),
+        ("dtype", "float16", "dtype: expected float32, bfloat16 or int8 for --format saved_model"),
+        (
+            "format",
+            "onnx",
+            "format: expected one of saved_model, ctranslate2, marian-hf, got 'onnx'",
+        ),
         ("max_tokens", 1, "max_tokens: expected 2 to 100000, got 1"),
         ("dev_sentences", -1, "dev_sentences: expected 0 to 1000000000, got -1"),
         ("max_bleu_loss", -0.1, "max_bleu_loss: expected 0 to 1000, got -0.1"),

@@ -16,7 +16,7 @@ from keras_transformer.training.distribution import (
     [
         ("tpu", "expected auto, cpu, gpu, cpu:N or gpu:N, got tpu"),
         ("cpu:0", "expected auto, cpu, gpu, cpu:N or gpu:N, got cpu:0"),
-        ("gpu:9", "expected at most the 0 GPUs, got gpu:9"),
+        ("gpu:9", r"expected at most the 0 GPUs .*, got gpu:9\. pip install .*\[gpu\]"),
         ("cpu:7", "TensorFlow has started with 1 CPU devices already"),
     ],
 )

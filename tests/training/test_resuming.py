@@ -106,7 +106,7 @@ def test_stopped_by_a_signal_and_resumed_equals_never_stopped(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """SIGTERM arrives during step 3, which is saved although no checkpoint is due."""
+    """SIGTERM arrives at the end of step 2, which is saved although no checkpoint is due."""
     record_steps = RunLog.record_steps
 
     def record_and_signal(run_log: RunLog, values: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def test_stopped_by_a_signal_and_resumed_equals_never_stopped(
     with pytest.raises(Stopped) as stopped:
         trainer.train(reversal(checkpoint_every=4), tmp_path / "run")
     assert stopped.value.code == 143
-    assert "stopped by SIGTERM; saved at step 3, continue with --resume" in capsys.readouterr().err
+    assert "stopped by SIGTERM; saved at step 2, continue with --resume" in capsys.readouterr().err
     run = trainer.train(reversal(checkpoint_every=4), tmp_path / "run", resume=True)
     assert steps(run) == [4, 6, 6]
     ours, theirs = last_checkpoint(run.path), last_checkpoint(trained.path)

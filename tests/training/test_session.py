@@ -132,9 +132,26 @@ def test_without_any_step_a_run_starts_again_with_other_options(
 
 
 def test_devices_are_checked_before_the_data_are_prepared(
-    reversal: Reversal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reversal: Reversal, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Distribution, "devices", 2)
-    with pytest.raises(DistributionError, match="train.jit: expected false with several devices"):
-        trainer.train(reversal(jit=True), tmp_path / "run")
+    tf.config.list_logical_devices()  # TensorFlow has started, with one CPU device
+    with pytest.raises(DistributionError, match="--devices cpu:7: TensorFlow has started with 1"):
+        trainer.train(reversal(), tmp_path / "run", devices="cpu:7")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_gpu_that_is_not_used_is_named(
+    reversal: Reversal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise TrainingError("enough")
+
+    monkeypatch.setattr(trainer, "unused_gpu", lambda: "this machine has a GPU")
+    monkeypatch.setattr(trainer, "open_run", stop)
+    for devices, said in (("auto", True), ("cpu", False)):
+        with pytest.raises(TrainingError, match="enough"):
+            trainer.train(reversal(), tmp_path / "run", devices=devices)
+        assert ("this machine has a GPU" in capsys.readouterr().err) == said

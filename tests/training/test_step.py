@@ -323,6 +323,20 @@ def test_replicas_average_their_statistics(processes: Any) -> None:
     assert_close(found, statistics(built))
 
 
+def train_with_xla(devices: str) -> list[np.ndarray]:
+    """Return the weights after training with a compiled step on these devices."""
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    return trained_weights(Distribution(devices), clip_norm=0.5, jit=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["cpu", "cpu:2"])
+def test_xla_gives_the_same_update(whole: list[np.ndarray], processes: Any, devices: str) -> None:
+    """On several devices it compiles all up to the all-reduce."""
+    with ProcessPoolExecutor(1, processes, max_tasks_per_child=1) as pool:
+        assert_close(pool.submit(train_with_xla, devices).result(300), whole)
+
+
 def train_in_process(devices: str, splits: list[int], **environment: str) -> dict[str, Any]:
     """Train on these devices with each number of micro-batches; return the results."""
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115

@@ -54,7 +54,7 @@ def beams(
 ) -> tuple[list[Beam], Hypotheses]:
     """Return the hypotheses after each step of the beam search, and its result."""
     step, state = IncrementalDecoder(model).start(source, search.beam)
-    limits = length_limits(source, search.max_extra)
+    limits = tf.cast(length_limits(source, search.max_extra), tf.int64)
     beam = BeamSearch(
         steps=step,
         limits=limits,
@@ -97,7 +97,7 @@ def search_blocks(
     """Return the blocks about logits, beam search and detokenization, and the labels (1, T)."""
     steps, result = beams(model, source, search)
     length = int(result.lengths[0, 0])
-    labels = result.tokens[:1, 0, :length]  # (1, T)
+    labels = tf.cast(result.tokens[:1, 0, :length], tf.int32)  # (1, T)
     logits = step_logits(model, source, labels)
     full = model({"source": source, "target": shift_right(labels)}, training=False)[0].numpy()
     if not np.allclose(logits, full, atol=1e-3):

@@ -30,8 +30,8 @@ class _Loop(NamedTuple):
     done: tf.Tensor  # (R,) bool
     finished: tf.Tensor  # (R,) bool, END was selected
     log_probabilities: tf.Tensor  # (R,) float32
-    lengths: tf.Tensor  # (R,) int32, END counted, START not
-    tokens: tf.Tensor  # (R, T) int32, START first, PAD after the end
+    lengths: tf.Tensor  # (R,) int64, END counted, START not
+    tokens: tf.Tensor  # (R, T) int64, START first, PAD after the end
     state: State
 
 
@@ -45,11 +45,11 @@ class TokenSelector(Protocol):
 
         Args:
             logits: (R, V).
-            tokens: (R, T) int32, the tokens so far, START first.
+            tokens: (R, T) int64, the tokens so far, START first.
             position: () int32, tokens so far without START.
 
         Returns:
-            The next token of each row (R,) int32, and its log-probability (R,) float32, below
+            The next token of each row (R,) int64, and its log-probability (R,) float32, below
             ``INVALID_BELOW`` if no token is possible.
         """
 
@@ -67,7 +67,7 @@ class GreedySelector:
         self, logits: tf.Tensor, tokens: tf.Tensor, position: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         candidates = self.constraints.candidates(logits, 1, tokens, position)
-        best = tf.argmax(candidates.log_probabilities, axis=1, output_type=tf.int32)  # (R,)
+        best = tf.argmax(candidates.log_probabilities, axis=1)  # (R,)
         return (
             tf.gather(candidates.tokens, best, batch_dims=1),
             tf.gather(candidates.log_probabilities, best, batch_dims=1),
@@ -83,7 +83,7 @@ class AutoregressiveSearch:
 
     steps: Steps
     next_token: TokenSelector
-    limits: tf.Tensor  # (R,) int32
+    limits: tf.Tensor  # (R,) int64
     alpha: tf.Tensor  # (R,) float32
     form: LengthPenalty
     start: int
@@ -153,8 +153,8 @@ class AutoregressiveSearch:
             done=self.limits <= 0,
             finished=tf.fill([rows], False),
             log_probabilities=tf.zeros([rows]),
-            lengths=tf.zeros([rows], tf.int32),
-            tokens=tf.fill([rows, 1], self.start),
+            lengths=tf.zeros([rows], tf.int64),
+            tokens=tf.fill([rows, 1], tf.constant(self.start, tf.int64)),
             state=state,
         )
 
@@ -164,13 +164,14 @@ class AutoregressiveSearch:
         # If no token is possible at all, the hypothesis stays as it is.
         done = loop.done | (log_probability <= INVALID_BELOW)
         finished = loop.finished | (~done & (token == self.end))
-        lengths = loop.lengths + tf.cast(~done, tf.int32)
+        lengths = loop.lengths + tf.cast(~done, tf.int64)
+        token = tf.where(done, tf.constant(PAD, tf.int64), token)
         return _Loop(
             position=loop.position + 1,
             done=done | finished | (lengths >= self.limits),
             finished=finished,
             log_probabilities=loop.log_probabilities + tf.where(done, 0.0, log_probability),
             lengths=lengths,
-            tokens=tf.concat([loop.tokens, tf.where(done, PAD, token)[:, None]], 1),
+            tokens=tf.concat([loop.tokens, token[:, None]], 1),
             state=state,
         )

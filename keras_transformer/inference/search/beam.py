@@ -35,8 +35,8 @@ class _Live(NamedTuple):
     """Hypotheses that may still be extended, best first."""
 
     log_probabilities: tf.Tensor  # (B, W) float32
-    tokens: tf.Tensor  # (B, W, T) int32, START first
-    lengths: tf.Tensor  # (B,) int32, START not counted; one length for each sentence
+    tokens: tf.Tensor  # (B, W, T) int64, START first
+    lengths: tf.Tensor  # (B,) int64, START not counted; one length for each sentence
 
 
 class _Finished(NamedTuple):
@@ -44,16 +44,16 @@ class _Finished(NamedTuple):
 
     scores: tf.Tensor  # (B, N) float32, NEG_INF in empty places
     log_probabilities: tf.Tensor  # (B, N) float32
-    tokens: tf.Tensor  # (B, N, T) int32, START first, PAD after END
-    lengths: tf.Tensor  # (B, N) int32, END counted
+    tokens: tf.Tensor  # (B, N, T) int64, START first, PAD after END
+    lengths: tf.Tensor  # (B, N) int64, END counted
 
 
 class _Extensions(NamedTuple):
     """The 2 W best ways to extend a sentence's live hypotheses, best first."""
 
     log_probabilities: tf.Tensor  # (B, 2W) float32
-    parents: tf.Tensor  # (B, 2W) int32 in [0, W)
-    tokens: tf.Tensor  # (B, 2W) int32
+    parents: tf.Tensor  # (B, 2W) int64 in [0, W)
+    tokens: tf.Tensor  # (B, 2W) int64
 
 
 class _Loop(NamedTuple):
@@ -69,7 +69,7 @@ class BeamSearch:
     """A beam search; see ``strategies.beam_search`` for the arguments."""
 
     steps: Steps
-    limits: tf.Tensor  # (B,) int32
+    limits: tf.Tensor  # (B,) int64
     beam: int  # W
     alpha: tf.Tensor  # (B,) float32
     form: LengthPenalty
@@ -125,19 +125,20 @@ class BeamSearch:
         # All rows begin alike: only the first is valid, or all would follow the same path.
         first = tf.constant([[0.0] + [NEG_INF] * (self.beam - 1)])
         empty = tf.fill([batch, self.size], NEG_INF)
+        start = tf.constant(self.start, tf.int64)
         return _Loop(
             position=tf.constant(0),
             done=self.limits <= 0,
             live=_Live(
                 tf.repeat(first, batch, axis=0),
-                tf.fill([batch, self.beam, 1], self.start),
-                tf.zeros([batch], tf.int32),
+                tf.fill([batch, self.beam, 1], start),
+                tf.zeros([batch], tf.int64),
             ),
             finished=_Finished(
                 empty,
                 empty,
-                tf.fill([batch, self.size, 1], self.start),
-                tf.zeros([batch, self.size], tf.int32),
+                tf.fill([batch, self.size, 1], start),
+                tf.zeros([batch, self.size], tf.int64),
             ),
             state=state,
         )
@@ -170,7 +171,9 @@ class BeamSearch:
         log_probabilities, indices = tf.math.top_k(flat, 2 * self.beam)
         tokens = tf.reshape(candidates.tokens, [-1, self.beam * width])  # (B, W * K)
         return _Extensions(
-            log_probabilities, indices // width, tf.gather(tokens, indices, batch_dims=1)
+            log_probabilities,
+            tf.cast(indices, tf.int64) // tf.cast(width, tf.int64),
+            tf.gather(tokens, indices, batch_dims=1),
         )
 
     def _finish(self, loop: _Loop, extensions: _Extensions, done: tf.Tensor) -> _Finished:
@@ -178,7 +181,7 @@ class BeamSearch:
         old = loop.finished
         new = (extensions.tokens == self.end) & (extensions.log_probabilities > INVALID_BELOW)
         new &= ~done[:, None]
-        length = loop.position + 1
+        length = tf.cast(loop.position + 1, tf.int64)
         log_probabilities = tf.where(new, extensions.log_probabilities, NEG_INF)
         penalty = length_penalty(length, self.alpha, self.form)  # (B,)
         scores = tf.where(new, log_probabilities / penalty[:, None], NEG_INF)
@@ -189,12 +192,16 @@ class BeamSearch:
         lengths = tf.concat([old.lengths, tf.where(new, length, 0)], 1)  # (B, N + 2W)
         # A new hypothesis is its parent's tokens and END, so the 2 W need not be built.
         origin = tf.concat(
-            [tf.zeros_like(old.lengths) + tf.range(self.size), self.size + extensions.parents],
+            [
+                tf.zeros_like(old.lengths) + tf.range(self.size, dtype=tf.int64),
+                self.size + extensions.parents,
+            ],
             axis=1,
         )
         tokens = tf.concat([old.tokens, loop.live.tokens], 1)  # (B, N + W, T)
         tokens = tf.gather(tokens, tf.gather(origin, chosen, batch_dims=1), batch_dims=1)
-        last = tf.where(chosen >= self.size, self.end, PAD)
+        is_new = tf.cast(chosen, tf.int64) >= self.size
+        last = tf.where(is_new, tf.constant(self.end, tf.int64), PAD)
         return _Finished(
             scores,
             log_probabilities,
@@ -211,13 +218,13 @@ class BeamSearch:
         tokens = tf.gather(extensions.tokens, chosen, batch_dims=1)
         parents = tf.gather(extensions.parents, chosen, batch_dims=1)
         frozen = done[:, None]
-        parents = tf.where(frozen, tf.range(self.beam), parents)
-        tokens = tf.where(frozen, PAD, tokens)
+        parents = tf.where(frozen, tf.range(self.beam, dtype=tf.int64), parents)
+        tokens = tf.where(frozen, tf.constant(PAD, tf.int64), tokens)
         parent_tokens = tf.gather(old.tokens, parents, batch_dims=1)  # (B, W, T)
         live = _Live(
             tf.where(frozen, old.log_probabilities, log_probabilities),
             tf.concat([parent_tokens, tokens[:, :, None]], 2),  # (B, W, T + 1)
-            old.lengths + tf.cast(~done, tf.int32),
+            old.lengths + tf.cast(~done, tf.int64),
         )
         return live, parents
 
@@ -239,9 +246,9 @@ class BeamSearch:
         """
         live, finished = loop.live, loop.finished
         ended = finished.scores > INVALID_BELOW  # (B, N)
-        count = tf.reduce_sum(tf.cast(ended, tf.int32), axis=1, keepdims=True)  # (B, 1)
+        count = tf.reduce_sum(tf.cast(ended, tf.int64), axis=1, keepdims=True)  # (B, 1)
         lengths = live.lengths[:, None]  # (B, 1)
-        whole = (count < self.required) | (lengths >= self.limits[:, None])
+        whole = (count < tf.cast(self.required, tf.int64)) | (lengths >= self.limits[:, None])
         real = whole & (live.log_probabilities > INVALID_BELOW)  # (B, W)
         lengths = tf.where(real, lengths, 0)
         log_probabilities = tf.where(real, live.log_probabilities, NEG_INF)
@@ -249,7 +256,7 @@ class BeamSearch:
         scores = tf.where(real, scores, NEG_INF)
         tokens = tf.where(real[:, :, None], live.tokens, PAD)
         # Both lists are sorted: place i goes to live hypothesis i - (number finished).
-        places = tf.range(self.size)[None]
+        places = tf.range(self.size, dtype=tf.int64)[None]
         origin = tf.where(places < count, places, self.size + places - count)
         spare = max(self.size - self.beam, 0)  # columns without a live hypothesis
 

@@ -32,7 +32,7 @@ class Candidates(NamedTuple):
     log_probabilities: tf.Tensor
     """(R, K) float32 of the model; ``NEG_INF`` for tokens that are not allowed."""
     tokens: tf.Tensor
-    """(R, K) int32."""
+    """(R, K) int64."""
 
 
 def next_tokens(
@@ -54,8 +54,8 @@ def next_tokens(
         logits: (R, V) of any float type.
         count: Allowed tokens wanted; fewer if the vocabulary has fewer.
         forbidden: Ids banned in all rows.
-        banned: (R, J) int32, further ids banned in each row, filled up with ``NO_TOKEN``.
-        forced: (R,) int32, the only id allowed in a row, even if it is banned; ``PAD`` leaves
+        banned: (R, J) int64, further ids banned in each row, filled up with ``NO_TOKEN``.
+        forced: (R,) int64, the only id allowed in a row, even if it is banned; ``PAD`` leaves
             the row free.
         order: (R, V) float32, values to rank tokens by; None: the logits.
 
@@ -72,8 +72,9 @@ def next_tokens(
         forbidden = ()
     needed = count + len(forbidden)
     if banned is not None:
-        ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int32), axis=1)
-        needed += tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
+        ids = tf.reduce_sum(tf.cast(banned != NO_TOKEN, tf.int64), axis=1)
+        most = tf.maximum(tf.reduce_max(ids), 0)  # without rows the maximum is below 0
+        needed += tf.cast(most, tf.int32)
     if order is None:
         best, tokens = top_k(logits, needed)  # (R, K)
         greatest = best[:, :1]
@@ -81,7 +82,7 @@ def next_tokens(
     else:
         ranks, tokens = top_k(order, needed)
         best = tf.gather(logits, tokens, batch_dims=1)
-        likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)[:, None]
+        likeliest = tf.argmax(logits, axis=-1)[:, None]
         greatest = tf.gather(logits, likeliest, batch_dims=1)
     # The greatest probability is at least 1 / V: its logarithm is exact, while smaller
     # probabilities may underflow. One softmax is faster than exp and sum.
@@ -119,13 +120,15 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
         count: K; at most V are returned.
 
     Returns:
-        Values (R, K), greatest first, and their columns (R, K) int32. Among equal values any
+        Values (R, K), greatest first, and their columns (R, K) int64. Among equal values any
         may be returned.
     """
     width = values.shape[-1]
     usual = count if isinstance(count, int) else _USUAL_COUNT
     if width is None or width < 2 * usual * _BLOCK_SIZES.stop:
-        return tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]))
+        # Cast, since top_k with another type of index has no kernel for GPUs.
+        best, columns = tf.math.top_k(values, tf.minimum(count, tf.shape(values)[-1]))
+        return best, tf.cast(columns, tf.int64)
     count = tf.minimum(count, width)
     block = next((size for size in _BLOCK_SIZES if width % size == 0), _BLOCK_SIZES.start)
     if width % block:
@@ -133,10 +136,12 @@ def top_k(values: tf.Tensor, count: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tens
     number = values.shape[-1] // block
     blocks = tf.reshape(values, [-1, number, block])  # (R, V / block, block)
     kept = tf.minimum(count, number)
-    _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), kept, sorted=False)  # (R, K)
+    maxima = tf.reduce_max(blocks, axis=-1)  # (R, V / block)
+    _, chosen = tf.math.top_k(maxima, kept, sorted=False)  # (R, K)
     rest = tf.gather(blocks, chosen, batch_dims=1)  # (R, K, block)
     rest = tf.reshape(rest, [-1, kept * block])  # (R, K * block)
     best, places = tf.math.top_k(rest, count)
+    chosen, places = tf.cast(chosen, tf.int64), tf.cast(places, tf.int64)
     columns = tf.gather(chosen, places // block, batch_dims=1) * block + places % block
     # A padded column is returned only for a value of -inf; clip it to one that exists.
-    return best, tf.minimum(columns, width - 1)
+    return best, tf.minimum(columns, tf.constant(width - 1, tf.int64))

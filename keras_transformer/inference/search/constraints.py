@@ -28,7 +28,7 @@ def special_tokens_forbidden(allow_unknown: bool) -> tuple[int, ...]:
 
 
 Constraint = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-"""``constraint(tokens (R, T) int32, position () int32) -> (R, J) int32``: the banned ids of
+"""``constraint(tokens (R, T) int64, position () int32) -> (R, J) int64``: the banned ids of
 each row, padded with ``NO_TOKEN``."""
 
 
@@ -65,9 +65,11 @@ class Constraints:
             end: The token that finishes a hypothesis.
         """
         lengths = tf.minimum(self.min_length, limits - 1) if self.min_length else None
+        # One column more, which the steps after the prefix read.
+        prefix = None if self.prefix is None else tf.pad(self.prefix, [[0, 0], [0, 1]])
         min_lengths, prefix = (
-            None if values is None else tf.repeat(values, width, axis=0)
-            for values in (lengths, self.prefix)
+            None if values is None else tf.cast(tf.repeat(values, width, axis=0), tf.int64)
+            for values in (lengths, prefix)
         )
         return BatchConstraints(self.forbidden, self.no_repeat_ngram, end, min_lengths, prefix)
 
@@ -80,9 +82,9 @@ class BatchConstraints:
     no_repeat_ngram: int
     end: int
     min_lengths: tf.Tensor | None
-    """(R,) int32, minimum number of tokens before END."""
+    """(R,) int64, minimum number of tokens before END."""
     prefix: tf.Tensor | None
-    """(R, P) int32."""
+    """(R, P + 1) int64, the last column ``PAD``."""
 
     def select(self, rows: tf.Tensor) -> BatchConstraints:
         """Return the constraints of some of the rows, (r,) int32."""
@@ -105,7 +107,7 @@ class BatchConstraints:
         Args:
             logits: (R, V) of any float type.
             count: Allowed tokens wanted.
-            tokens: (R, T) int32, the tokens so far, START first.
+            tokens: (R, T) int64, the tokens so far, START first.
             position: () int32, tokens so far without START.
             order: (R, V) float32, values to rank tokens by; None: the logits.
         """
@@ -128,20 +130,24 @@ class BatchConstraints:
         """Return the next token of each row's prefix, (R,), ``PAD`` after its end."""
         if self.prefix is None:
             return None
-        last = tf.shape(self.prefix)[1]
-        return tf.gather(tf.pad(self.prefix, [[0, 0], [0, 1]]), tf.minimum(position, last), axis=1)
+        last = tf.shape(self.prefix)[1] - 1
+        return tf.gather(self.prefix, tf.minimum(position, last), axis=1)
 
 
 def no_end_before(lengths: tf.Tensor, end: int) -> Constraint:
     """Ban END before a minimum number of tokens.
 
     Args:
-        lengths: (R,) int32, minimum number of tokens before END.
+        lengths: (R,) int64, minimum number of tokens before END.
         end: The token that finishes a hypothesis.
     """
+    lengths = tf.cast(lengths, tf.int64)
 
     def constraint(tokens: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-        return tf.where(position < lengths, end, NO_TOKEN)[:, None]
+        banned = tf.where(
+            tf.cast(position, tf.int64) < lengths, tf.constant(end, tf.int64), NO_TOKEN
+        )
+        return banned[:, None]
 
     return constraint
 

@@ -112,7 +112,9 @@ def run(search: Search, state: State, batch: tf.Tensor, n_best: int) -> Hypothes
             _shape_invariants(n_best),
         ),
     )
-    return hypotheses
+    return Hypotheses(
+        *(tf.cast(part, tf.int32) if part.dtype == tf.int64 else part for part in hypotheses)
+    )
 
 
 def _shape_invariants(n_best: int) -> Hypotheses:
@@ -123,9 +125,10 @@ def _shape_invariants(n_best: int) -> Hypotheses:
 
 def _update(hypotheses: Hypotheses, sentences: tf.Tensor, new: Hypotheses) -> Hypotheses:
     """Replace the hypotheses of some sentences, (b,) int32, by ``new`` ones."""
-    more = tf.shape(new.tokens)[2] - tf.shape(hypotheses.tokens)[2]
-    tokens = tf.pad(hypotheses.tokens, [[0, 0], [0, 0], [0, more]], constant_values=PAD)
-    batch = tf.shape(hypotheses.lengths)[0]
+    batch, n_best, length = tf.unstack(tf.shape(hypotheses.tokens))
+    # No pad operation: there is none for int64 on GPUs.
+    more = tf.fill([batch, n_best, tf.shape(new.tokens)[2] - length], tf.constant(PAD, tf.int64))
+    tokens = tf.concat([hypotheses.tokens, more], 2)
     origin = tf.tensor_scatter_nd_update(
         tf.range(batch), sentences[:, None], batch + tf.range(tf.size(sentences))
     )

@@ -23,9 +23,9 @@ class Hypotheses(NamedTuple):
     """
 
     tokens: tf.Tensor
-    """(B, N, L) int32: the tokens with END, without START, padded."""
+    """(B, N, L) int32, int64 during the search: the tokens with END, without START, padded."""
     lengths: tf.Tensor
-    """(B, N) int32: tokens of each hypothesis, END counted."""
+    """(B, N) int32, int64 during the search: tokens of each hypothesis, END counted."""
     scores: tf.Tensor
     """(B, N) float32: log-probability over length penalty."""
     log_probabilities: tf.Tensor
@@ -38,8 +38,8 @@ def empty_hypotheses(batch: tf.Tensor, n_best: int) -> Hypotheses:
     """Return ``n_best`` empty places for each of ``batch`` sentences, (), with L = 0."""
     scores = tf.fill([batch, n_best], NEG_INF)
     return Hypotheses(
-        tokens=tf.zeros([batch, n_best, 0], tf.int32),
-        lengths=tf.zeros([batch, n_best], tf.int32),
+        tokens=tf.zeros([batch, n_best, 0], tf.int64),
+        lengths=tf.zeros([batch, n_best], tf.int64),
         scores=scores,
         log_probabilities=scores,
         finished=tf.zeros([batch, n_best], tf.bool),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.devices import has_gpu
 from keras_transformer.inference.search.constraints import BatchConstraints
 from keras_transformer.inference.search.hypotheses import INVALID_BELOW, NEG_INF, Hypotheses
 
@@ -93,7 +94,7 @@ class SamplingSelector:
         # Allowed tokens rank above the others, even if a sum is -inf.
         sums = tf.maximum(sums, tf.float32.min)
         sums = tf.where(candidates.log_probabilities > INVALID_BELOW, sums, -np.inf)
-        best = tf.argmax(sums, axis=1, output_type=tf.int32)
+        best = tf.argmax(sums, axis=1)
         return (
             tf.gather(candidates.tokens, best, batch_dims=1),
             tf.gather(candidates.log_probabilities, best, batch_dims=1),
@@ -117,13 +118,49 @@ def gumbel(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.T
         (R, size) float32. A row depends on its own seed, ``position`` and ``size`` only.
     """
 
+    if has_gpu():  # a loop over rows would leave it idle
+        return _gumbel_of(_hashed_uniform(seeds, position, size))
+
     def row(seed: tf.Tensor) -> tf.Tensor:
-        uniform = tf.random.stateless_uniform([size], seed, minval=np.finfo(np.float32).tiny)
-        return -tf.math.log(-tf.math.log(uniform))
+        smallest = np.finfo(np.float32).tiny
+        return _gumbel_of(tf.random.stateless_uniform([size], seed, minval=smallest))
 
     # One call for each row, logarithms too: in one call for all rows the numbers would depend on
     # the number of rows, and the last bit of a logarithm on its place in the tensor.
     return tf.map_fn(row, seeds + tf.stack([0, position]), fn_output_signature=tf.float32)
+
+
+def _gumbel_of(uniform: tf.Tensor) -> tf.Tensor:
+    return -tf.math.log(-tf.math.log(uniform))
+
+
+def _hashed_uniform(seeds: tf.Tensor, position: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
+    """Return numbers in (0, 1) for all rows at once: SplitMix64 (Steele et al. 2014), 24 bits each.
+
+    Args:
+        seeds: (R, 2) int32.
+        position: () int32.
+        size: Numbers for each row.
+
+    Returns:
+        (R, size) float32.
+    """
+    step = tf.constant(0x9E3779B97F4A7C15, tf.uint64)
+    rows = _mix(tf.bitcast(seeds, tf.uint64)) + tf.cast(position, tf.uint64) * step  # (R,)
+    ids = tf.cast(tf.range(1, size + 1), tf.uint64) * step  # (size,)
+    bits = tf.bitwise.right_shift(_mix(_mix(rows)[:, None] + ids), tf.constant(40, tf.uint64))
+    return (tf.cast(bits, tf.float32) + 0.5) * 2.0**-24
+
+
+def _mix(z: tf.Tensor) -> tf.Tensor:
+    """Return SplitMix64's output function of uint64 numbers."""
+
+    def folded(z: tf.Tensor, shift: int) -> tf.Tensor:
+        return tf.bitwise.bitwise_xor(z, tf.bitwise.right_shift(z, tf.constant(shift, tf.uint64)))
+
+    z = folded(z, 30) * tf.constant(0xBF58476D1CE4E5B9, tf.uint64)
+    z = folded(z, 27) * tf.constant(0x94D049BB133111EB, tf.uint64)
+    return folded(z, 31)
 
 
 def sample_seeds(seeds: tf.Tensor, samples: int) -> tf.Tensor:

@@ -1,5 +1,8 @@
 """The step function that a search decodes with, and the state that it passes on.
 
+Tokens, parents and lengths are int64 in a search: TensorFlow computes with int32 on the host, and
+a GPU would wait for each copy. Positions are scalars of the host.
+
 Shapes: B batch, W hypotheses of each sentence, R rows (B * W), V vocabulary.
 """
 
@@ -15,7 +18,7 @@ State = Any
 """A nested structure of tensors that each step passes to the next."""
 
 Step = Callable[[tf.Tensor, tf.Tensor, State], tuple[tf.Tensor, State]]
-"""``step(tokens (R,) int32, position () int32, state) -> (logits (R, V), new state)``."""
+"""``step(tokens (R,) int64, position () int32, state) -> (logits (R, V), new state)``."""
 
 
 @runtime_checkable
@@ -28,7 +31,7 @@ class Steps(Protocol):
         """Decode one position, as ``Step``."""
 
     def reorder(self, state: State, parents: tf.Tensor) -> State:
-        """Let row w of sentence b continue from its row ``parents[b, w]``; (B, W) int32."""
+        """Let row w of sentence b continue from its row ``parents[b, w]``; (B, W) int64."""
 
     def select_and_reserve(self, state: State, sentences: tf.Tensor, more: int) -> State:
         """Select sentences, (b,) int32, and reserve room in the caches for ``more`` steps."""
@@ -48,7 +51,7 @@ class PlainSteps:
         return self.step(tokens, position, state)
 
     def reorder(self, state: State, parents: tf.Tensor) -> State:
-        sentences = tf.range(tf.shape(parents)[0])[:, None]
+        sentences = tf.range(tf.shape(parents, parents.dtype)[0])[:, None]
         rows = tf.reshape(sentences * self.width + parents, [-1])  # (R,)
         return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
 

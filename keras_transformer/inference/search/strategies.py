@@ -134,7 +134,7 @@ def beam_search(
         )
     search = BeamSearch(
         steps=as_steps(step, beam),
-        limits=limits,
+        limits=tf.cast(limits, tf.int64),
         beam=beam,
         alpha=_per_sentence(alpha, limits),
         form=length_penalty,
@@ -183,7 +183,7 @@ def greedy(
     search = AutoregressiveSearch(
         steps=as_steps(step, 1),
         next_token=GreedySelector(constraints.bind(limits, 1, end)),
-        limits=limits,
+        limits=tf.cast(limits, tf.int64),
         alpha=_per_sentence(alpha, limits),
         form=length_penalty,
         start=start,
@@ -238,7 +238,7 @@ def sample(
         next_token=SamplingSelector(
             sampling, constraints.bind(limits, samples, end), sample_seeds(seeds, samples)
         ),
-        limits=tf.repeat(limits, samples),
+        limits=tf.cast(tf.repeat(limits, samples), tf.int64),
         alpha=tf.repeat(_per_sentence(alpha, limits), samples),
         form=length_penalty,
         start=start,

@@ -86,7 +86,7 @@ def reorder(state: DecoderState, parents: tf.Tensor) -> DecoderState:
 
     Args:
         state: The state after any step.
-        parents: (B, W) int32, each from 0 to W - 1.
+        parents: (B, W) int64, each from 0 to W - 1.
     """
     return state._replace(visible=tf.gather(state.visible, parents, batch_dims=1))
 

@@ -139,7 +139,7 @@ class DecodingStep:
         return self._weights.projection.logits(features), state._replace(self_attention=updated)
 
     def reorder(self, state: DecoderState, parents: tf.Tensor) -> DecoderState:
-        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""
+        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int64."""
         return caches.reorder(state, parents)
 
     def select_and_reserve(

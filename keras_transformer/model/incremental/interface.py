@@ -41,7 +41,7 @@ class StepFunction(Protocol):
         """Decode one position.
 
         Args:
-            tokens: (R,) int32, the tokens at this position.
+            tokens: (R,) int64, the tokens at this position.
             position: () int32, the same for all rows.
             state: The state after the previous position, with room for one more. It may be
                 overwritten.
@@ -51,7 +51,7 @@ class StepFunction(Protocol):
         """
 
     def reorder(self, state: Any, parents: tf.Tensor) -> Any:
-        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""
+        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int64."""
 
     def select_and_reserve(
         self, state: Any, sentences: tf.Tensor | list[int], more: tf.Tensor | int

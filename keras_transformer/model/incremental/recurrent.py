@@ -114,8 +114,8 @@ class RecurrentDecodingStep:
         return self._weights.projection.logits(features), state._replace(layers=layers)
 
     def reorder(self, state: RecurrentState, parents: tf.Tensor) -> RecurrentState:
-        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int32."""
-        sentences = tf.range(tf.shape(parents)[0])[:, None]
+        """Let hypothesis w of sentence b continue hypothesis parents[b, w], (B, W) int64."""
+        sentences = tf.range(tf.shape(parents, parents.dtype)[0])[:, None]
         rows = tf.reshape(sentences * self._beam + parents, [-1])  # (R,)
         return state._replace(layers=_gather(state.layers, rows))
 

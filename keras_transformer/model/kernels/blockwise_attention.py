@@ -171,21 +171,25 @@ class _Blocks:
             visible &= look_ahead_mask(self.rows.size, self.columns.size, offset)
         if self.mask is None:
             return visible
-        # An axis of size 1 broadcasts and is not sliced.
-        mask, several = self.mask, tf.shape(self.mask)[2:] > 1
-        begin = tf.where(several, [i * self.rows.size, j * self.columns.size], 0)
-        size = tf.where(several, [self.rows.size, self.columns.size], 1)
-        batch, heads = tf.unstack(tf.shape(mask)[:2])
-        return visible & tf.slice(
-            mask, [0, 0, begin[0], begin[1]], [batch, heads, size[0], size[1]]
-        )
+        batch, heads, rows, columns = tf.unstack(tf.shape(self.mask))
+        # An axis of size 1 broadcasts: it has one block, from 0 on.
+        begin = [
+            tf.minimum(number * axis.size, size - 1)
+            for number, axis, size in ((i, self.rows, rows), (j, self.columns, columns))
+        ]
+        size = [tf.minimum(self.rows.size, rows), tf.minimum(self.columns.size, columns)]
+        return visible & tf.slice(self.mask, [0, 0, *begin], [batch, heads, *size])
 
     def _padded_mask(self, mask: tf.Tensor) -> tf.Tensor:
         """Return the mask with four axes, padded with False to the end of the last block."""
         mask = tf.convert_to_tensor(mask)
         mask = tf.reshape(mask, tf.concat([[1] * (4 - mask.shape.rank), tf.shape(mask)], axis=0))
-        missing = [axis.count * axis.size - axis.length for axis in (self.rows, self.columns)]
-        below, right = tf.unstack(tf.where(tf.shape(mask)[2:] > 1, missing, 0))
+        # Scalar sizes stay on the host. An axis of size 1 is not padded.
+        _, _, rows, columns = tf.unstack(tf.shape(mask))
+        below, right = (
+            (axis.count * axis.size - axis.length) * tf.minimum(size - 1, 1)
+            for axis, size in ((self.rows, rows), (self.columns, columns))
+        )
         return tf.pad(mask, [[0, 0], [0, 0], [0, below], [0, right]])
 
 

@@ -8,6 +8,7 @@ and blockwise attention need.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -106,11 +107,14 @@ class Dropout(keras.layers.Layer):
 
     def _factors(self, shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         """Return the inverted-dropout mask: 0 for dropped elements, 1 / (1 - rate) for others."""
-        size = tf.reduce_prod(shape)
+        # TensorFlow computes with int32 on the host. A product of scalars stays there; a reduction
+        # or a slice of the words would make a GPU wait for a copy.
+        size = math.prod(tf.unstack(shape))
         # The last word belongs to no element: it rounds the rate up or down.
         count = (size + 3) // 4 + 1
         words = tf.random.stateless_uniform([count], seed, None, None, tf.int32)
-        uniform = tf.cast(words[-1], tf.float32) * 2.0**-32 + 0.5  # in [0, 1)
+        last = tf.gather(words, count - 1)
+        uniform = tf.cast(last, tf.float32) * 2.0**-32 + 0.5  # in [0, 1)
         dropped = tf.minimum(tf.floor(self.rate * _LEVELS + uniform), _LEVELS - 1)
         bits = tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:size]
         kept = tf.reshape(bits >= tf.cast(dropped, tf.uint8), shape)

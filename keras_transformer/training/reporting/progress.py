@@ -27,6 +27,11 @@ class Totals:
     target_tokens: float = 0.0
     gradient_norm: float = 0.0
     """Greatest norm of any step."""
+    loss_scale: float = 0.0
+    """That of the last step; 0 without one."""
+    skipped: int = 0
+    """Steps without an update, because their gradients overflowed float16. Only their number and
+    their time count."""
     steps: int = 0
     start: float = dataclasses.field(default_factory=lambda: time.monotonic())
     """Monotonic clock before the first step, in seconds."""
@@ -35,13 +40,17 @@ class Totals:
 
     def add(self, logs: dict[str, float]) -> None:
         """Add a step, from the logs of `TranslationModel.train_step`."""
+        self.steps += 1
+        self.loss_scale = logs.get("loss_scale", 0.0)
+        if logs.get("skipped"):
+            self.skipped += 1
+            return
         tokens = logs["target_tokens"]
         self.loss += logs["loss"] * tokens
         self.log_loss += logs["log_loss"] * tokens
         self.source_tokens += logs["source_tokens"]
         self.target_tokens += tokens
         self.gradient_norm = max(self.gradient_norm, logs["gradient_norm"])
-        self.steps += 1
 
     def metrics(self) -> dict[str, float]:
         """Return means per token and rates per second so far; empty without any step."""
@@ -50,7 +59,8 @@ class Totals:
         tokens = max(self.target_tokens, 1.0)
         seconds = max(time.monotonic() - self.start, 1e-9)
         processor_seconds = time.process_time() - self.processor_start
-        return {
+        scale = {"loss_scale": self.loss_scale, "skipped_updates": self.skipped}
+        return (scale if self.loss_scale else {}) | {
             "tokens_per_second": round((self.source_tokens + self.target_tokens) / seconds),
             "source_tokens_per_second": round(self.source_tokens / seconds),
             "target_tokens_per_second": round(self.target_tokens / seconds),
@@ -97,6 +107,7 @@ class Progress(keras.callbacks.Callback):
         self.bar: ProgressBar | None = None
         self._seconds_before = state.seconds
         self._start: float | None = None
+        self._launched = self._reported = state.step
         self._since_line = Totals()
         self.interval = Totals()
 
@@ -110,23 +121,47 @@ class Progress(keras.callbacks.Callback):
         """Start the clock at the first step of this process."""
         if self._start is None:
             self._start = time.monotonic()
+        self._launched = self._reported = self._state.step
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Reset the totals, so that the time of a checkpoint does not count."""
         self.interval, self._since_line = Totals(), Totals()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Count the step and report it; stop at the limits or if the loss is not finite."""
-        step = self._state.step
-        self._check(logs, step)
-        for totals in (self.interval, self._since_line):
-            totals.add(logs)
+        """Report a step; stop at the limits or if the loss is not finite.
+
+        Args:
+            batch: Not used.
+            logs: Those of the step, or of the one before (`DistributedModel.late_logs`).
+        """
+        # The optimizer knows the step too, but a GPU would have to finish it first.
+        self._launched += 1
         self._state.unsaved = True
+        if logs:
+            self._count(logs)
         out_of_time = 0 < self._config.max_minutes * 60 <= self.seconds
         out_of_time, interrupted = self._any_worker([out_of_time, bool(self._state.signal)])
         self._state.interrupted = interrupted
-        if step >= self._config.max_steps or out_of_time or interrupted:
+        if self._launched >= self._config.max_steps or out_of_time or interrupted:
             self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Report the steps whose logs `fit` has not waited for."""
+        for late in self.model.waiting_logs():
+            self._count(late)
+
+    def _count(self, logs: dict[str, float]) -> None:
+        self._reported += 1
+        step = self._reported
+        if logs.get("skipped"):
+            self._run_log.note(
+                f"step {step}: gradients above the range of float16; update skipped, loss scale "
+                f"{logs['loss_scale']:g} halved"
+            )
+        else:
+            self._check(logs, step)
+        for totals in (self.interval, self._since_line):
+            totals.add(logs)
         if self.bar:
             self.bar.update(step, lambda: self._bar_text(step))
         if step % self._config.log_every == 0:

@@ -10,7 +10,7 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.model.embedding import TokenEmbedding
 from keras_transformer.model.positions import PositionalEncoding
 from keras_transformer.training.distribution import Distribution
-from keras_transformer.training.fused_loss import ROWS
+from keras_transformer.training.fused_loss import rows_of_a_pass
 from keras_transformer.training.reporting.progress import format_duration
 
 
@@ -90,7 +90,7 @@ def activation_bytes(config: Config, sizes: np.ndarray, shards: int = 1) -> int:
     size = 4 if config.train.precision == "float32" else 2
     kept = _KEPT[model.architecture](config, size, source, target)
     embedded = size * 2 * model.d_model * (source + target)
-    logits = 4 * 2 * np.minimum(rows * target, ROWS) * model.target_vocabulary_size
+    logits = 4 * 2 * np.minimum(rows * target, rows_of_a_pass()) * model.target_vocabulary_size
     return int((rows * (kept + embedded) + logits).max())
 
 
@@ -160,13 +160,14 @@ def _updates(
     config: Config, plan: BatchPlan, distribution: Distribution, micro_batches: int
 ) -> str:
     train = config.train
-    devices = f"{distribution.devices} device{'s' if distribution.devices > 1 else ''}"
+    used = distribution.description
     if distribution.workers > 1:
-        devices += f" of {distribution.workers} workers"
+        used += f" of {distribution.workers} workers"
     if micro_batches > 1:
-        devices += f", {micro_batches} micro-batches per device"
+        used += f", {micro_batches} micro-batches per device"
+    used += f", {train.precision}"
     epochs = train.max_steps / plan.batches_per_epoch
     digits = 1 if epochs < 100 else 0
     limit = f", {format_duration(60 * train.max_minutes)} at most" if train.max_minutes else ""
     updates = f"{train.max_steps:,} update{'s' if train.max_steps > 1 else ''}"
-    return f"{updates}, {epochs:,.{digits}f} epochs{limit}; {devices}"
+    return f"{updates}, {epochs:,.{digits}f} epochs{limit}; {used}"

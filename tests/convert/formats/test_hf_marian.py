@@ -205,6 +205,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         read(tmp_path / "config.json")
 
 
+@pytest.mark.slow
 def test_punctuation_of_opus_is_an_option(tmp_path: Path) -> None:
     write_hf_folder(tmp_path)
     before, after = read(tmp_path), read(tmp_path, preprocess="opus")

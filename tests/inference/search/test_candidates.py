@@ -50,7 +50,7 @@ def test_top_k_of_a_count_known_only_in_the_loop(count):
 
 def test_banned_tokens_leave_as_many_allowed_ones_as_are_wanted():
     probabilities = [[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4]]
-    banned = tf.constant([[3, 2], [NO_TOKEN, NO_TOKEN]])
+    banned = tf.constant([[3, 2], [NO_TOKEN, NO_TOKEN]], tf.int64)
     candidates = next_tokens(tf.math.log(probabilities), 1, forbidden=[0], banned=banned)
     assert candidates.tokens.numpy().tolist() == [[0, 3, 2, 1], [3, 2, 1, 0]]
     np.testing.assert_allclose(
@@ -62,9 +62,10 @@ def test_banned_tokens_leave_as_many_allowed_ones_as_are_wanted():
 
 def test_a_forced_token_is_the_only_one_possible():
     probabilities = [[0.4, 0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4], [0.1, 0.9, 0.0, 0.0]]
-    forced = tf.constant([1, 0, 2])  # 0 is padding: the second row is free
+    forced = tf.constant([1, 0, 2], tf.int64)  # 0 is padding: the second row is free
     logits = tf.math.log(probabilities)
-    candidates = next_tokens(logits, 1, [0, 1], banned=tf.constant([[1]] * 3), forced=forced)
+    banned = tf.constant([[1]] * 3, tf.int64)
+    candidates = next_tokens(logits, 1, [0, 1], banned=banned, forced=forced)
     assert candidates.tokens[:, 0].numpy().tolist() == [1, 3, 2]
     np.testing.assert_allclose(
         candidates.log_probabilities[:, 0], [np.log(0.1), np.log(0.4), NEG_INF], rtol=1e-5

@@ -29,7 +29,8 @@ def draw(
 
     @tf.function(autograph=False)
     def run(seeds):
-        state = {"key": tf.fill([DRAWS], 5), "prefix": tf.zeros([DRAWS, 0], tf.int32)}
+        five = tf.constant(5, tf.int64)
+        state = {"key": tf.fill([DRAWS], five), "prefix": tf.zeros([DRAWS, 0], tf.int64)}
         limits = tf.fill([DRAWS], limit)
         return strategies.sample(
             model.step,

@@ -439,8 +439,8 @@ def test_one_trace_for_all_batches_and_no_xla(scripted, beam):
     def compiled(keys, limits):
         traces.append(1)
         state = {
-            "key": tf.repeat(keys, beam),
-            "prefix": tf.zeros([tf.shape(keys)[0] * beam, 0], tf.int32),
+            "key": tf.repeat(tf.cast(keys, tf.int64), beam),
+            "prefix": tf.zeros([tf.shape(keys)[0] * beam, 0], tf.int64),
         }
         return strategies.beam_search(model.step, state, limits, beam=beam, alpha=0.6, n_best=beam)
 

@@ -228,6 +228,7 @@ def test_the_decoder_keeps_no_state(tiny_model: Any) -> None:
     assert (after.visible.numpy() == 0.0).tolist() == [[[True, False, False, False]]] * 2
 
 
+@pytest.mark.slow
 def test_runs_of_one_graph_share_no_cache(tiny_model: Any) -> None:
     # With a fixed batch, the first caches are constants that a graph could share between runs.
     model = tiny_model()
@@ -308,6 +309,7 @@ def _loop(model: keras.Model, beam: int) -> Any:
     return search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 def test_loop_in_a_graph(positions: str, tiny_model: Any) -> None:
     model = tiny_model(positions=positions, norm="pre", decoder_layers=2)

@@ -168,6 +168,7 @@ def test_large_scores_do_not_overflow() -> None:
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_sums_up_in_float32() -> None:
     # A sum of 4,096 ones: in bfloat16 it would stop at 256.
     ones = tf.ones([1, 1, 4096, 4], tf.bfloat16)

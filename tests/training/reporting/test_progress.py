@@ -69,6 +69,41 @@ def test_a_bad_step_stops_at_once_and_names_the_batch(
     assert caught.value.step == 3
 
 
+def test_late_logs_are_those_of_their_step(
+    steps: Callable[..., Steps], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a GPU, `fit` has the logs of a step after it has launched the next one."""
+    run = steps(log_every=2, max_steps=2)
+    logs = [
+        {"loss": loss, "log_loss": loss, "source_tokens": 1.0, "target_tokens": 1.0}
+        | {"gradient_norm": 1.0}
+        for loss in (1.0, 3.0)
+    ]
+    run.model.waiting_logs = lambda: logs[1:]
+    run.progress.on_train_batch_end(0, {})
+    assert not run.model.stop_training
+    run.progress.on_train_batch_end(1, logs[0])
+    assert run.model.stop_training  # the second step is launched, though not reported yet
+    assert capsys.readouterr().err == ""
+    run.progress.on_epoch_end(0)
+    assert capsys.readouterr().err.startswith("step 2/2  loss 2.000  ")
+
+
+def test_skipped_updates_are_counted_and_are_no_error(
+    steps: Callable[..., Steps], tmp_path: Path
+) -> None:
+    run = steps(log_every=9)
+    run.take(2.0)
+    run.progress.on_train_batch_end(
+        1, {"loss": math.inf, "gradient_norm": math.nan, "loss_scale": 8.0, "skipped": 1.0}
+    )
+    metrics = run.progress.interval.metrics()
+    assert metrics["train_loss"] == 2.0
+    assert (metrics["skipped_updates"], metrics["loss_scale"]) == (1, 8.0)
+    text = "step 2: gradients above the range of float16; update skipped, loss scale 8 halved"
+    assert text in (tmp_path / "log.txt").read_text(encoding="utf-8")
+
+
 def test_a_line_every_log_interval_and_a_stop_after_the_last_step(
     steps: Callable[..., Steps], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,7 +101,9 @@ def test_lines_of_the_summary(trained: Run) -> None:
     assert batches == (
         "4 pairs in 4 batches per epoch, 3 + 4 tokens per batch (source + target), 0.0% padding"
     )
-    assert work == "6 updates, 1.5 epochs, 1:30:00 at most; 1 device, 3 micro-batches per device"
+    assert work == (
+        "6 updates, 1.5 epochs, 1:30:00 at most; 1 CPU, 3 micro-batches per device, float32"
+    )
 
 
 def test_the_summary_is_logged_before_the_first_step(trained: Run) -> None:
